@@ -1,0 +1,148 @@
+"""Argument checks for the public edge: one error type, three-part texts.
+
+Every message says what happened, what was given and what to do. Inner code trusts its arguments.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+class InputError(ValueError):
+    """The user gave something that cannot be used; the text says what, and what to do instead."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the text holds the pip command."""
+
+
+def check_int(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
+    """`value` as a Python int within [minimum, maximum]."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a whole number, got {value!r}.") from None
+    if number < minimum or (maximum is not None and number > maximum):
+        upper = "" if maximum is None else f" and at most {maximum}"
+        raise InputError(f"{name} must be at least {minimum}{upper}, got {number}.")
+    return number
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """`value` as a finite float within the interval; `open_*` leaves the end point out."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number, got {value!r}.") from None
+    too_low = number <= low if open_low else number < low
+    too_high = number >= high if open_high else number > high
+    if not math.isfinite(number) or too_low or too_high:
+        left, right = ("(" if open_low else "["), (")" if open_high else "]")
+        raise InputError(f"{name} must lie in {left}{low:g}, {high:g}{right}, got {value!r}.")
+    return number
+
+
+def check_choice(name: str, value: T, choices: Iterable[T]) -> T:
+    """`value` if it is one of `choices`; else an error that lists them and suggests the nearest."""
+    known = list(choices)
+    if value in known:
+        return value
+    near = difflib.get_close_matches(str(value), [str(c) for c in known], n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{name} {value!r} is not known.{hint} Choose one of: {', '.join(map(str, known))}.")
+
+
+def check_finite(
+    name: str, values: np.ndarray[Any, Any], hint: str = "Remove or replace these values first."
+) -> None:
+    """Raise if `values` holds NaN or infinity, with the count and the first place. Blockwise: no n x f mask."""
+    if values.dtype.kind not in "fc":
+        return
+    rows = max(1, 2**22 // max(1, int(np.prod(values.shape[1:]))))
+    for start in range(0, values.shape[0], rows):
+        block = values[start : start + rows]
+        if np.isfinite(block).all():
+            continue
+        bad = np.argwhere(~np.isfinite(block))
+        where = bad[0] + np.r_[start, np.zeros(values.ndim - 1, dtype=int)]
+        place = tuple(int(i) for i in where)
+        raise InputError(f"{name} holds NaN or infinity, first at {place}. {hint}")
+
+
+def check_labels(name: str, y: Any, n: int) -> np.ndarray[Any, Any]:
+    """`y` as int64 (n,), classes 0.. and -1 for unknown."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise InputError(
+            f"{name} has shape {labels.shape} but there are {n} nodes. Give one label a node, -1 for unknown."
+        )
+    if labels.dtype.kind not in "iub":
+        raise InputError(f"{name} must hold integers (0, 1, .., and -1 for unknown), got {labels.dtype}.")
+    labels = labels.astype(np.int64)
+    if labels.size and labels.min() < -1:
+        raise InputError(f"{name} holds {labels.min()}. Labels are 0, 1, .. and -1 for unknown.")
+    return labels
+
+
+def check_out_path(path: str | os.PathLike[str]) -> Path:
+    """`path` as a Path whose parent exists and can be written to."""
+    target = Path(path)
+    parent = target.parent
+    if not parent.is_dir():
+        raise InputError(
+            f"The folder {parent} does not exist. Make it first, or choose another place for {target.name}."
+        )
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"The folder {parent} cannot be written to. Choose another place for {target.name}.")
+    return target
+
+
+def parse_bytes(size: int | str) -> int:
+    """Bytes from 2_000_000_000, "2GB", "512MB" or "1.5GiB".
+
+    >>> parse_bytes("2GB"), parse_bytes("1KiB"), parse_bytes(7)
+    (2000000000, 1024, 7)
+    """
+    if isinstance(size, int):
+        return check_int("memory", size)
+    units = {"": 1, "B": 1}
+    for power, letter in enumerate("KMGT", start=1):
+        units |= {letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power}
+    text = str(size).strip().upper().replace(" ", "")
+    digits = text.rstrip("BIKMGT")
+    try:
+        return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
+    except (ValueError, KeyError):
+        raise InputError(
+            f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.'
+        ) from None
+
+
+def need_extra(module: str, extra: str, what: str) -> Any:
+    """The imported optional `module`, or an error with the pip command that installs it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs {module}, which is not installed. Run: pip install 'tuplet[{extra}]'"
+        ) from error

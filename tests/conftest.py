@@ -1,0 +1,47 @@
+"""Fixtures that many tests share: where the real data lies, and small graphs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tuplet.graph import Graph
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with the eight real graphs; tests that need it skip where it is absent."""
+    folder = os.environ.get("TUPLET_DATA")
+    if not folder or not (Path(folder) / "cora.npz").is_file():
+        pytest.skip("TUPLET_DATA does not point to the folder with the eight graphs (cora.npz, ..)")
+    return Path(folder)
+
+
+def random_graph(
+    n: int = 30,
+    f: int = 7,
+    *,
+    p: float = 0.15,
+    seed: int = 0,
+    weighted: bool = False,
+    directed: bool = False,
+    k: int = 3,
+) -> Graph:
+    """An Erdos-Renyi graph with Gaussian features and random labels, at least one isolated node likely."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random((n, n)) < p
+    np.fill_diagonal(mask, False)
+    adj = mask * (rng.random((n, n)) + 0.5 if weighted else 1.0)
+    x = rng.normal(size=(n, f)).astype(np.float32)
+    y = rng.permutation(np.arange(n) % k)
+    return Graph.from_scipy(sp.csr_array(adj), x, y, directed=directed)
+
+
+@pytest.fixture
+def small_graph() -> Graph:
+    """30 nodes, 7 features, 3 classes."""
+    return random_graph()
