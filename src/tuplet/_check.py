@@ -131,9 +131,7 @@ def parse_bytes(size: int | str) -> int:
     try:
         return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
     except (ValueError, KeyError):
-        raise InputError(
-            f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.'
-        ) from None
+        raise InputError(f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
 
 
 def need_extra(module: str, extra: str, what: str) -> Any:

@@ -151,8 +151,9 @@ class Graph:
         """16 hex digits that depend on structure, weights and features (not on labels, ids or the name)."""
         digest = hashlib.blake2b(digest_size=8)
         digest.update(f"{self.n_nodes} {self.n_features} {self.directed}".encode())
-        parts: list[Any] = [self.indptr, self.indices, self.weights]
-        parts += [self.x.indptr, self.x.indices, self.x.data] if sp.issparse(self.x) else [self.x]
+        x: Any = self.x
+        parts = [self.indptr, self.indices, self.weights]
+        parts += [x.indptr, x.indices, x.data] if sp.issparse(x) else [x]
         for part in parts:
             _hash_array(digest, part)
         return digest.hexdigest()
@@ -191,9 +192,7 @@ def checked_features(x: Any, n: int) -> Features:
 def _checked_adjacency(adj: Any) -> sp.csr_array:
     matrix = sp.csr_array(adj) if sp.issparse(adj) else sp.csr_array(np.asarray(adj))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(
-            f"The adjacency has shape {matrix.shape}. It must be square: one row and one column a node."
-        )
+        raise InputError(f"The adjacency has shape {matrix.shape}. It must be square: one row and one column a node.")
     if matrix.shape[0] < 2:
         raise InputError(f"The graph has {matrix.shape[0]} nodes. At least 2 are needed.")
     if matrix.data.dtype.kind not in "fiub":
@@ -202,9 +201,7 @@ def _checked_adjacency(adj: Any) -> sp.csr_array:
     check_finite("The adjacency", matrix.data)
     matrix.sum_duplicates()
     if matrix.nnz and matrix.data.min() < 0:
-        raise InputError(
-            f"The adjacency holds the negative weight {matrix.data.min():g}. Weights must be 0 or more."
-        )
+        raise InputError(f"The adjacency holds the negative weight {matrix.data.min():g}. Weights must be 0 or more.")
     loops = int(np.count_nonzero(matrix.diagonal()))
     if loops:
         log.info("dropped %d self loops", loops)
