@@ -1,0 +1,72 @@
+"""The command line: parses, calls the library, draws progress, prints. Start reading at `app`.
+
+Exit codes: 0 done, 1 something given cannot be used (one line says what to do), 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from tuplet._check import InputError, MissingExtraError
+from tuplet.cli import bench, data, demo, embed, evaluate, search
+
+app = typer.Typer(
+    name="tuplet",
+    help="One vector for each node of an attributed graph, by deep metric learning.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(demo.demo)
+app.command()(embed.embed)
+app.command()(evaluate.cluster)
+app.command()(evaluate.classify)
+app.command()(evaluate.links)
+app.command()(evaluate.theory)
+app.command()(search.neighbors)
+app.command("map")(search.draw_map)
+app.command()(data.info)
+app.command()(data.convert)
+app.add_typer(data.datasets, name="datasets")
+app.add_typer(bench.bench, name="bench")
+
+
+def _version(show: bool) -> None:
+    if show:
+        import tuplet
+
+        sys.stdout.write(f"tuplet {tuplet.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Show what the library logs.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Options before the verb."""
+    logging.basicConfig(level=logging.INFO if log else logging.WARNING, format="%(name)s: %(message)s")
+
+
+def main() -> None:
+    """Entry point of the `tuplet` command."""
+    debug = "--debug" in sys.argv
+    try:
+        app()
+    except (InputError, MissingExtraError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
