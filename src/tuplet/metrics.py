@@ -1,0 +1,250 @@
+"""Scores of clusterings, classifications and link predictions, as fractions between 0 and 1.
+
+Labels are integers; nodes whose true label is -1 (unknown) are left out. Modularity alone may be negative.
+A question without an answer (no labelled node, no edge, no score) raises InputError: no metric returns NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tuplet._check import InputError, check_int
+from tuplet.graph import Graph
+
+Ints: TypeAlias = "NDArray[np.int64]"
+_BLOCK = 2**22  # stored edges looked at together
+
+
+def accuracy(y: ArrayLike, predicted: ArrayLike, *, match: bool = True) -> float:
+    """Share of labelled nodes that `predicted` gets right, clusters first renamed to classes.
+
+    The renaming is the best one-to-one match (Hungarian method). With more clusters than classes the surplus
+    clusters count as wrong; with fewer, some classes stay without a cluster. `match=False` compares as they are.
+
+    >>> accuracy([0, 0, 1, 1], [5, 5, 2, 2]), accuracy([0, 0, 1, 1], [0, 1, 2, 2])
+    (1.0, 0.75)
+    """
+    true, found = _labelled(y, predicted)
+    if match:
+        found = _renamed(true, found)
+    return float(np.mean(true == found))
+
+
+def macro_f1(y: ArrayLike, predicted: ArrayLike, *, match: bool = True) -> float:
+    """Mean over the classes of y of 2 TP / (2 TP + FP + FN), clusters first renamed as in `accuracy`.
+
+    A class that no node is predicted to have scores 0.
+
+    >>> macro_f1([0, 0, 1, 1], [1, 1, 0, 0])
+    1.0
+    """
+    true, found = _labelled(y, predicted)
+    if match:
+        found = _renamed(true, found)
+    classes, codes = np.unique(true, return_inverse=True)
+    place = np.searchsorted(classes, found).clip(max=len(classes) - 1)
+    known = classes[place] == found
+    hits = np.bincount(codes[true == found], minlength=len(classes))
+    sizes = np.bincount(codes) + np.bincount(place[known], minlength=len(classes))
+    return float(np.mean(2 * hits / sizes))
+
+
+def nmi(y: ArrayLike, predicted: ArrayLike) -> float:
+    """Mutual information over the arithmetic mean of the two entropies.
+
+    One class and one cluster agree (1); one class or one cluster alone says nothing of the other (0).
+
+    >>> nmi([0, 0, 1, 1], [1, 1, 0, 0]), nmi([0, 0, 1, 1], [0, 0, 0, 0])
+    (1.0, 0.0)
+    """
+    p = _contingency(y, predicted) / len(_labelled(y, predicted)[0])
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    if len(rows) == 1 or len(columns) == 1:
+        return float(len(rows) == len(columns))
+    i, j = np.nonzero(p)
+    information = np.sum(p[i, j] * np.log(p[i, j] / (rows[i] * columns[j])))
+    entropies = -np.sum(rows * np.log(rows)) - np.sum(columns * np.log(columns))
+    return float(np.clip(2 * information / entropies, 0, 1))
+
+
+def ari(y: ArrayLike, predicted: ArrayLike) -> float:
+    """Rand index adjusted for chance: 1 for equal partitions, near 0 for independent ones, can be below 0.
+
+    >>> ari([0, 0, 1, 1], [1, 1, 0, 0]), ari([0, 0, 1, 1], [0, 0, 0, 0])
+    (1.0, 0.0)
+    """
+    table = _contingency(y, predicted).astype(np.float64)
+    together = _pairs(table).sum()
+    in_classes, in_clusters = _pairs(table.sum(axis=1)).sum(), _pairs(table.sum(axis=0)).sum()
+    every = _pairs(table.sum())
+    if in_classes == in_clusters and in_classes in (0, every):
+        return 1.0  # both all together, or both all apart
+    expected = in_classes * in_clusters / every
+    return float((together - expected) / ((in_classes + in_clusters) / 2 - expected))
+
+
+def modularity(graph: Graph, clusters: ArrayLike, *, self_loops: bool = False) -> float:
+    """Share of edge weight inside clusters, minus what random edges of the same degrees would put there.
+
+    Q = W_in / W - sum over clusters of out_c in_c / W^2; W counts each undirected edge from both ends. With
+    `self_loops` every node has one more edge, to itself (A + I), as some published figures count.
+
+    >>> pairs = Graph.from_scipy([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> modularity(pairs, [0, 0, 1, 1]), modularity(pairs, [0, 0, 0, 0])
+    (0.5, 0.0)
+    """
+    inside, outs, ins = _edge_sums(graph, clusters, self_loops)
+    total = outs.sum()
+    return float(inside / total - np.dot(outs / total, ins / total))
+
+
+def conductance(graph: Graph, clusters: ArrayLike, *, self_loops: bool = False) -> float:
+    """Share of edge ends that leave their cluster, over all clusters at once: 1 - W_in / W. Lower is better.
+
+    >>> path = Graph.from_scipy([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+    >>> conductance(path, [0, 0, 1, 1])
+    0.333
+    """
+    inside, outs, _ = _edge_sums(graph, clusters, self_loops)
+    return float(1 - inside / outs.sum())
+
+
+def auc(positives: ArrayLike, negatives: ArrayLike) -> float:
+    """Chance that a positive scores above a negative, ties counted half. Arguments are scores, any shape.
+
+    >>> auc([0.9, 0.4], [0.1, 0.4])
+    0.875
+    """
+    p, q = _scores(positives, negatives)
+    q = np.sort(q, axis=None)
+    below, through = np.searchsorted(q, p.ravel(), "left"), np.searchsorted(q, p.ravel(), "right")
+    return float((below + through).mean() / 2 / q.size)
+
+
+def average_precision(positives: ArrayLike, negatives: ArrayLike) -> float:
+    """Precision at each distinct score, weighted by the recall that it adds.
+
+    >>> average_precision([0.9, 0.4], [0.1, 0.6])
+    0.833
+    """
+    p, q = (np.sort(part, axis=None) for part in _scores(positives, negatives))
+    values, counts = np.unique(p, return_counts=True)
+    true = p.size - np.searchsorted(p, values, "left")  # positives at or above each score
+    false = q.size - np.searchsorted(q, values, "left")
+    return float(np.sum(counts * (true / (true + false))) / p.size)
+
+
+def hits_at_k(positives: ArrayLike, negatives: ArrayLike, k: int = 50) -> float:
+    """Share of positives that score strictly above the k-th best negative.
+
+    >>> hits_at_k([0.9, 0.4], [0.1, 0.6, 0.2], k=1)
+    0.5
+    """
+    p, q = _scores(positives, negatives)
+    k = check_int("k", k, maximum=q.size)
+    return float(np.mean(p > np.partition(q.ravel(), q.size - k)[q.size - k]))
+
+
+def mrr(positives: ArrayLike, negatives: ArrayLike) -> float:
+    """Mean of 1 / rank of each positive (p,) among its negatives, best first; ties take the mean rank.
+
+    `negatives` is (q,), shared by all positives, or (p, q), own ones for each.
+
+    >>> mrr([0.9, 0.4], [0.1, 0.6, 0.2])
+    0.75
+    """
+    p, q = _scores(positives, negatives)
+    if q.ndim == 2 and len(q) != len(p):
+        raise InputError(
+            f"There are {len(p)} positives but {len(q)} rows of negatives. Give one row for each, or (q,)."
+        )
+    if q.ndim == 2:
+        above, equal = (q > p[:, None]).sum(axis=1), (q == p[:, None]).sum(axis=1)
+    else:
+        q = np.sort(q)
+        below, through = np.searchsorted(q, p, "left"), np.searchsorted(q, p, "right")
+        above, equal = q.size - through, through - below
+    return float(np.mean(1 / (1 + above + equal / 2)))
+
+
+def _labelled(y: ArrayLike, predicted: ArrayLike) -> tuple[Ints, Ints]:
+    true, found = np.asarray(y), np.asarray(predicted)
+    if true.ndim != 1 or true.shape != found.shape:
+        raise InputError(f"y has shape {true.shape}, the prediction {found.shape}. Give one label a node in both.")
+    for name, array in (("y", true), ("The prediction", found)):
+        if array.dtype.kind not in "iub":
+            raise InputError(f"{name} must hold integers, got {array.dtype}.")
+    known = true >= 0 if true.dtype.kind == "i" else np.ones(len(true), bool)
+    if not known.any():
+        raise InputError(f"None of the {len(true)} nodes has a label (all are -1). Give at least one.")
+    return true[known].astype(np.int64), found[known].astype(np.int64)
+
+
+def _contingency(y: ArrayLike, predicted: ArrayLike) -> Ints:
+    """Nodes by class (rows) and cluster (columns), empty rows and columns left out."""
+    (classes, i), (clusters, j) = (np.unique(part, return_inverse=True) for part in _labelled(y, predicted))
+    counts = np.bincount(i * len(clusters) + j, minlength=len(classes) * len(clusters))
+    return counts.reshape(len(classes), len(clusters))
+
+
+def _renamed(true: Ints, found: Ints) -> Ints:
+    """`found` with each cluster renamed to its matched class, -1 for clusters that match none."""
+    from scipy.optimize import linear_sum_assignment
+
+    classes, clusters = np.unique(true), np.unique(found)
+    rows, columns = linear_sum_assignment(_contingency(true, found), maximize=True)
+    names = np.full(len(clusters), -1, np.int64)
+    names[columns] = classes[rows]
+    renamed: Ints = names[np.searchsorted(clusters, found)]
+    return renamed
+
+
+def _pairs(counts: Any) -> Any:
+    return counts * (counts - 1) / 2
+
+
+def _edge_sums(graph: Graph, clusters: ArrayLike, self_loops: bool) -> tuple[float, Any, Any]:
+    """Edge weight inside clusters, and weight that leaves and enters each cluster, as (inside, outs, ins)."""
+    labels = np.asarray(clusters)
+    if labels.shape != (graph.n_nodes,):
+        raise InputError(
+            f"clusters has shape {labels.shape} but the graph has {graph.n_nodes} nodes. Give one a node."
+        )
+    if graph.n_stored == 0 and not self_loops:
+        raise InputError("The graph has no edges, so nothing lies inside or between clusters.")
+    codes = np.unique(labels, return_inverse=True)[1]
+    k = int(codes.max()) + 1
+    inside, ins = 0.0, np.zeros(k)
+    outs = np.bincount(codes, weights=graph.degrees, minlength=k)
+    for source, target, weight in _edge_blocks(graph, codes):
+        inside += float(weight[source == target].sum(dtype=np.float64))
+        ins += np.bincount(target, weights=weight, minlength=k)
+    if self_loops:
+        sizes = np.bincount(codes, minlength=k)
+        inside, outs, ins = inside + graph.n_nodes, outs + sizes, ins + sizes
+    return inside, outs, ins
+
+
+def _edge_blocks(graph: Graph, codes: Any) -> Any:
+    """Source code, target code and weight of the stored edges, some million at a time."""
+    start = 0
+    while start < graph.n_nodes:
+        stop = int(np.searchsorted(graph.indptr, graph.indptr[start] + _BLOCK, "right")) - 1
+        stop = min(graph.n_nodes, max(start + 1, stop))
+        low, high = int(graph.indptr[start]), int(graph.indptr[stop])
+        source = np.repeat(codes[start:stop], np.diff(graph.indptr[start : stop + 1]))
+        weight = np.ones(high - low) if graph.weights is None else np.asarray(graph.weights[low:high])
+        yield source, codes[graph.indices[low:high]], weight
+        start = stop
+
+
+def _scores(positives: ArrayLike, negatives: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    p, q = np.asarray(positives, dtype=np.float64), np.asarray(negatives, dtype=np.float64)
+    if p.size == 0 or q.size == 0:
+        raise InputError(f"There are {p.size} positives and {q.size} negatives. At least one of each is needed.")
+    if np.isnan(p).any() or np.isnan(q).any():
+        raise InputError("Some scores are NaN, so they have no rank. Look for NaN in the vectors first.")
+    return p, q
