@@ -68,7 +68,7 @@ def load_dataset(name: str) -> Graph:
     """
     check_choice("dataset", name, dataset_names())
     found = dataset_path(name)
-    if found is None:
+    if found is None or found.parent == cache_dir():
         found = fetch_dataset(name)
     return read_npz(found).with_(name=name)
 
@@ -88,7 +88,8 @@ def dataset_path(name: str) -> Path | None:
 def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> Path:
     """Download `name`, check and convert it, and return its place in the cache. `url` replaces the source's folder.
 
-    Nothing is kept of a download that fails, and the cached file appears whole or not at all.
+    Nothing is kept of a download that fails, and the cached file appears whole or not at all. The environment
+    variable TUPLET_MIRROR replaces the folder too: files are then looked for under TUPLET_MIRROR/NAME/.
     """
     from tuplet.sources import fetch_graph
 
@@ -96,18 +97,42 @@ def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> 
     if entry.package:
         return Path(str(resources.files("tuplet") / "data" / entry.package))
     target = cache_dir() / f"{name}.npz"
-    if target.is_file() and not force:
+    if not force and _is_good(target, entry):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    graph = fetch_graph(entry.format, name, url or entry.url, entry.files or {})
+    mirror = os.environ.get("TUPLET_MIRROR")
+    folder = url or (f"{mirror.rstrip('/')}/{name}" if mirror else entry.url)
+    graph = fetch_graph(entry.format, name, folder, entry.files or {})
     if content_of(graph) != entry.content:
         raise InputError(
             f"The files of {name} give another graph ({content_of(graph)}) than expected ({entry.content}). "
             f"The source has changed or the download is damaged; try again, or get the files from {entry.source}."
         )
+    _make_cache(target.parent)
     write_npz(graph, target)
     log.info("cached %s at %s", graph, target)
     return target
+
+
+def _is_good(path: Path, entry: Dataset) -> bool:
+    """Whether the cached file is there and holds what it should; one that does not is fetched again."""
+    if not path.is_file():
+        return False
+    try:
+        if content_of(read_npz(path)) == entry.content:
+            return True
+    except InputError:
+        pass
+    log.warning("%s is damaged and will be fetched again", path)
+    return False
+
+
+def _make_cache(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The cache folder {folder} cannot be made ({error}). Set TUPLET_CACHE to another."
+        ) from None
 
 
 def content_of(graph: Graph) -> str:

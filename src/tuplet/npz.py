@@ -51,7 +51,7 @@ def load_arrays(path: str | os.PathLike[str]) -> Arrays:
     if not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("not a zip archive of arrays")
             return {name: archive[name] for name in archive.files if not _pickled(archive, name)}
@@ -122,7 +122,7 @@ def _own(arrays: Arrays) -> Graph:
         adj,
         _features(arrays, prefix, n),
         None if "labels" not in arrays else check_labels("labels", arrays["labels"], n),
-        ids=arrays.get("ids", arrays.get("node_names")),
+        ids=arrays.get("ids"),
         directed=bool(arrays["directed"]) if "directed" in arrays else False,
         name=str(arrays["name"]) if "name" in arrays else "",
         label_names=_names(arrays, "label_names", "class_names"),
@@ -137,16 +137,15 @@ def _names(arrays: Arrays, *keys: str) -> tuple[str, ...]:
 
 def _features(arrays: Arrays, prefix: str, n: int) -> Any:
     if f"{prefix}_indptr" in arrays:
-        parts = [arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr")]
+        data, indices, rows = (arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr"))
         shape = arrays[f"{prefix}_shape"]
-        x = checked_csr(*parts, (int(shape[0]), int(shape[1])))
+        x = checked_csr(data, indices, rows, (int(shape[0]), int(shape[1])))
         if x.dtype != np.float32 and x.dtype != np.float64:
             x = x.astype(np.float32)
         x.sum_duplicates()
         return checked_features(x, n)
-    if prefix in arrays:
-        return checked_features(arrays[prefix], n)
-    return None
+    dense = next((arrays[key] for key in ("x", "attr_matrix") if key in arrays), None)
+    return None if dense is None else checked_features(dense, n)
 
 
 def _scipy_matrix(arrays: Arrays) -> Any:
@@ -182,6 +181,11 @@ def checked_csr(
     fits = indptr[0] == 0 and indptr[-1] == len(indices) == len(data) and bool((np.diff(indptr) >= 0).all())
     if not fits or (len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < shape[1]):
         raise InputError(f"the CSR arrays do not describe a matrix of shape {shape}. Write the file again.")
-    small = len(indices) < 2**31 and max(shape) < 2**31
-    width = np.int32 if small else np.int64
-    return sp.csr_array((data, indices.astype(width), indptr.astype(width)), shape=shape)
+    return narrow_csr(sp.csr_array((data, indices, indptr), shape=shape))
+
+
+def narrow_csr(matrix: sp.csr_array) -> sp.csr_array:
+    """`matrix` with 32-bit indices where they suffice, so that equal matrices have equal arrays."""
+    width = np.int32 if matrix.nnz < 2**31 and max(matrix.shape) < 2**31 else np.int64
+    parts = (matrix.data, matrix.indices.astype(width, copy=False), matrix.indptr.astype(width, copy=False))
+    return sp.csr_array(parts, shape=matrix.shape)
