@@ -190,13 +190,14 @@ def checked_features(x: Any, n: int) -> Features:
 
 
 def _checked_adjacency(adj: Any) -> sp.csr_array:
-    matrix = sp.csr_array(adj) if sp.issparse(adj) else sp.csr_array(np.asarray(adj))
+    given = adj if sp.issparse(adj) else np.asarray(adj)
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"The adjacency must hold numbers, got {given.dtype}.")
+    matrix = sp.csr_array(given)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"The adjacency has shape {matrix.shape}. It must be square: one row and one column a node.")
     if matrix.shape[0] < 2:
         raise InputError(f"The graph has {matrix.shape[0]} nodes. At least 2 are needed.")
-    if matrix.data.dtype.kind not in "fiub":
-        raise InputError(f"The adjacency must hold numbers, got {matrix.data.dtype}.")
     matrix = matrix.astype(np.float32)
     check_finite("The adjacency", matrix.data)
     matrix.sum_duplicates()

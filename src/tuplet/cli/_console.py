@@ -23,7 +23,9 @@ GraphArg = Annotated[
 FeaturesOpt = Annotated[
     Path | None, typer.Option("--features", "-f", help="Node features: CSV, TSV, Parquet or .npy (one row a node).")
 ]
-LabelsOpt = Annotated[Path | None, typer.Option("--labels", "-l", help="Node labels: a table with an id and a label.")]
+LabelsOpt = Annotated[
+    Path | None, typer.Option("--labels", "-l", help="Node labels: a table with an id and a label.")
+]
 DirectedOpt = Annotated[bool, typer.Option("--directed", help="Keep the direction of the edges.")]
 SeedOpt = Annotated[int, typer.Option(help="Seed of every random choice.")]
 SeedsOpt = Annotated[int, typer.Option(min=1, help="Runs with seeds 0, 1, ..; the table shows mean and deviation.")]
@@ -78,8 +80,8 @@ def print_summary(summary: Any, title: str, as_json: bool) -> None:
     if as_json:
         print_json(summary.to_dict())
         return
-    rows = [[name, f"{summary.mean[name]:.2f}", f"{summary.std[name]:.2f}"] for name in summary.mean]
-    print_table(title, ["metric", "mean", "deviation"], rows, caption=f"{summary.n_runs} runs, in percent")
+    rows = [[name, f"{summary.mean[name]:.2f}", f"{summary.deviation[name]:.2f}"] for name in summary.mean]
+    print_table(title, ["metric", "mean", "deviation"], rows, caption=f"{len(summary.results)} runs, in percent")
 
 
 def load_graph(

@@ -48,7 +48,9 @@ def demo(
     if as_json:
         print_json({name: summary.to_dict() for name, summary in rows.items()})
         return
-    table = [[name, *(_cell(summary.mean[m], summary.std[m]) for m in METRICS)] for name, summary in rows.items()]
+    table = [
+        [name, *(_cell(summary.mean[m], summary.deviation[m]) for m in METRICS)] for name, summary in rows.items()
+    ]
     table.append(["paper: DMAT-i", *(_cell(*PAPER[m]) for m in METRICS)])
     print_table(
         f"{graph}: K-Means on three sets of vectors",
@@ -111,7 +113,9 @@ def _make_folder(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InputError(f"The folder {out} cannot be written to ({error.strerror}). Choose another with --out.") from error
+        raise InputError(
+            f"The folder {out} cannot be written to ({error.strerror}). Choose another with --out."
+        ) from error
 
 
 def _cell(mean: float, std: float) -> str:

@@ -1,0 +1,132 @@
+"""Verbs on graphs: `info`, `convert`, `datasets`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuplet.cli._console import (
+    DirectedOpt,
+    FeaturesOpt,
+    GraphArg,
+    JsonOpt,
+    LabelsOpt,
+    QuietOpt,
+    load_graph,
+    print_json,
+    print_table,
+    progress_bars,
+)
+
+if TYPE_CHECKING:
+    from tuplet.graph import Graph
+
+datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
+
+
+def info(
+    graph: GraphArg,
+    features: FeaturesOpt = None,
+    labels: LabelsOpt = None,
+    directed: DirectedOpt = False,
+    as_json: JsonOpt = False,
+) -> None:
+    """Nodes, edges, degrees, components, features, homophily, and what the filter will need."""
+    from tuplet.filters import GraphFilter
+
+    g = load_graph(graph, features, labels, directed)
+    facts = describe(g)
+    if g.x is not None:
+        facts |= {f"filter {name}": value for name, value in GraphFilter().estimate(g).to_dict().items()}
+    if as_json:
+        print_json(facts)
+        return
+    rows = [[name, _text(value)] for name, value in facts.items()]
+    print_table(str(g), ["", "value"], rows)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def describe(g: Graph) -> dict[str, Any]:
+    """Facts of a graph by name."""
+    import numpy as np
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import connected_components
+
+    counts = np.diff(g.indptr)
+    facts: dict[str, Any] = {
+        "nodes": g.n_nodes,
+        "edges": g.n_edges,
+        "directed": g.directed,
+        "weighted": g.weights is not None,
+        "mean degree": float(counts.mean()),
+        "largest degree": int(counts.max()),
+        "isolated nodes": int(np.count_nonzero(counts == 0)),
+        "components": int(connected_components(g.adj, directed=g.directed, connection="weak")[0]),
+    }
+    if g.x is not None:
+        sparse = sp.issparse(g.x)
+        filled = g.x.nnz / (g.n_nodes * g.n_features) if sparse else 1.0  # type: ignore[union-attr]
+        facts |= {"features": g.n_features, "feature kind": f"{'sparse' if sparse else 'dense'} {g.x.dtype}"}
+        facts |= {"features filled": float(filled)}
+    if g.y is not None:
+        ends = np.repeat(np.arange(g.n_nodes), counts)
+        known = (g.y[ends] >= 0) & (g.y[g.indices] >= 0)
+        same = (g.y[ends] == g.y[g.indices])[known]
+        facts |= {"classes": g.n_classes, "labelled nodes": int(np.count_nonzero(g.y >= 0))}
+        facts |= {"edge homophily": float(same.mean()) if same.size else float("nan")}
+    return facts
+
+
+def convert(
+    edges: Annotated[Path, typer.Argument(help="Edge list: CSV, TSV, Parquet, or a folder of Parquet parts.")],
+    out: Annotated[Path, typer.Argument(help="Graph folder to make.")],
+    features: FeaturesOpt = None,
+    labels: LabelsOpt = None,
+    directed: DirectedOpt = False,
+    memory: Annotated[str, typer.Option(help="Memory to stay within.")] = "2GB",
+    quiet: QuietOpt = False,
+) -> None:
+    """Turn an edge list of any size into a graph folder of memory maps, within a memory budget."""
+    from tuplet.convert import convert as run
+
+    with progress_bars(quiet) as progress:
+        graph = run(edges, out, features=features, labels=labels, directed=directed, memory=memory, progress=progress)
+    sys.stdout.write(f"{out}: {graph}\n")
+
+
+@datasets.command("list")
+def list_datasets(as_json: JsonOpt = False) -> None:
+    """Names, sizes, licences and where each one would come from."""
+    from tuplet.datasets import dataset_table
+
+    table = dataset_table()
+    if as_json:
+        print_json({row["name"]: row for row in table})
+        return
+    columns = list(table[0])
+    print_table("datasets", columns, [[str(row[c]) for c in columns] for row in table])
+
+
+@datasets.command("path")
+def dataset_path_(name: Annotated[str, typer.Argument(help="Dataset name.")]) -> None:
+    """Where the dataset lies on this machine."""
+    from tuplet.datasets import dataset_path
+
+    sys.stdout.write(f"{dataset_path(name)}\n")
+
+
+@datasets.command("fetch")
+def fetch(name: Annotated[str, typer.Argument(help="Dataset name.")], quiet: QuietOpt = False) -> None:
+    """Download the dataset if it is not here yet, check it and keep it."""
+    from tuplet.datasets import dataset_path, load_dataset
+
+    graph = load_dataset(name)
+    sys.stdout.write(f"{dataset_path(name)}: {graph}\n")
