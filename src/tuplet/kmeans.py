@@ -53,11 +53,19 @@ def scale_rows(rows: Any, unit_rows: bool = True) -> Any:
     rows = rows.astype(np.float32)
     if not unit_rows:
         return rows
-    lengths = np.sqrt(rows.multiply(rows).sum(axis=1)) if sp.issparse(rows) else np.linalg.norm(rows, axis=1)
+    lengths = row_lengths(rows)
     factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     if sp.issparse(rows):
         return sp.csr_array(sp.diags_array(factors) @ rows)
     return rows * factors[:, None]
+
+
+def row_lengths(rows: Any) -> NDArray[Any]:
+    """Euclidean length of each row, dense or CSR."""
+    lengths: NDArray[Any] = (
+        np.sqrt(rows.multiply(rows).sum(axis=1)) if sp.issparse(rows) else np.linalg.norm(rows, axis=1)
+    )
+    return lengths
 
 
 def kmeans(z: Any, k: int, *, seed: int = 0, n_init: int = 10, unit_rows: bool = True) -> Clusters:

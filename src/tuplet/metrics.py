@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tuplet._check import InputError, check_int
+from tuplet.edges import edge_blocks
 from tuplet.graph import Graph
 
 Ints: TypeAlias = "NDArray[np.int64]"
-_BLOCK = 2**22  # stored edges looked at together
 
 
 def accuracy(y: ArrayLike, predicted: ArrayLike, *, match: bool = True) -> float:
@@ -219,26 +219,15 @@ def _edge_sums(graph: Graph, clusters: ArrayLike, self_loops: bool) -> tuple[flo
     k = int(codes.max()) + 1
     inside, ins = 0.0, np.zeros(k)
     outs = np.bincount(codes, weights=graph.degrees, minlength=k)
-    for source, target, weight in _edge_blocks(graph, codes):
+    for part, nodes in edge_blocks(graph):
+        source, target = codes[nodes], codes[graph.indices[part]]
+        weight = np.ones(len(nodes)) if graph.weights is None else graph.weights[part]
         inside += float(weight[source == target].sum(dtype=np.float64))
         ins += np.bincount(target, weights=weight, minlength=k)
     if self_loops:
         sizes = np.bincount(codes, minlength=k)
         inside, outs, ins = inside + graph.n_nodes, outs + sizes, ins + sizes
     return inside, outs, ins
-
-
-def _edge_blocks(graph: Graph, codes: Any) -> Any:
-    """Source code, target code and weight of the stored edges, some million at a time."""
-    start = 0
-    while start < graph.n_nodes:
-        stop = int(np.searchsorted(graph.indptr, graph.indptr[start] + _BLOCK, "right")) - 1
-        stop = min(graph.n_nodes, max(start + 1, stop))
-        low, high = int(graph.indptr[start]), int(graph.indptr[stop])
-        source = np.repeat(codes[start:stop], np.diff(graph.indptr[start : stop + 1]))
-        weight = np.ones(high - low) if graph.weights is None else np.asarray(graph.weights[low:high])
-        yield source, codes[graph.indices[low:high]], weight
-        start = stop
 
 
 def _scores(positives: ArrayLike, negatives: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -5,7 +5,6 @@ Nothing here chooses by test labels or test edges; what is chosen, and on what, 
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any, Literal
 
@@ -16,10 +15,11 @@ from tuplet import metrics
 from tuplet._check import InputError, check_int, check_labels
 from tuplet.graph import Graph
 from tuplet.kmeans import checked_vectors, choose_k, kmeans
+from tuplet.links import predict_links
+from tuplet.probe import classify_nodes
 from tuplet.results import Result, Summary, repeat
 
-__all__ = ["Result", "Summary", "cluster_nodes", "repeat"]
-log = logging.getLogger("tuplet")
+__all__ = ["Result", "Summary", "classify_nodes", "cluster_nodes", "predict_links", "repeat"]
 
 
 def cluster_nodes(
