@@ -14,12 +14,12 @@ import tuplet
 ROOT = Path(tuplet.__file__).parent
 FLOORS = [
     ["_check", "_seed", "_jit"],
-    ["graph", "store", "io", "tables", "doors", "vectors", "datasets", "splits", "synth", "convert"],
-    ["weights", "kernels", "filters", "svd"],
+    ["graph", "store", "io", "tables", "doors", "vectors", "datasets", "edges", "splits", "synth", "convert"],
+    ["weights", "kernels", "filters", "svd", "kmeans"],
     ["views", "encoder", "losses"],
     ["trainer", "checkpoint", "criteria"],
     ["estimators", "selfdmat", "baselines", "updates"],
-    ["metrics", "results", "tasks", "links", "theory"],
+    ["metrics", "results", "tasks", "links", "probe", "theory"],
     ["bench", "plots"],
     ["demo", "cli"],
 ]
