@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +36,7 @@ def make_encoder(n_features: int, layers: Sequence[int], seed: int = 0) -> nn.Se
         raise InputError("layers is empty. Give at least one width, for example layers=(256, 256).")
     generator = torch_stream(seed, "weights")
     parts: list[nn.Module] = []
-    for width_in, width_out in zip(sizes, sizes[1:]):
+    for width_in, width_out in itertools.pairwise(sizes):
         parts += [_linear(width_in, width_out, generator), nn.ReLU()]
     return nn.Sequential(*parts[:-1])
 

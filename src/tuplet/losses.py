@@ -1,7 +1,7 @@
 """The losses of the paper, each a plain function on tensors, each a mean over its anchors.
 
 Everywhere h(x, y) = exp(cos(x, y) / t): rows are scaled to unit length here, and only log-sum-exps are formed, so
-that low temperatures do not overflow. DMT, DMAT and DMAT-i share one quantity, the log-sum-exp of a row of the
+that low temperatures do not overflow. DMT, DMAT and DMAT-i are made of one quantity, the log of a row's sum in the
 similarity matrix; for large batches it is computed tile by tile and the matrix is never held (`losses_blockwise`).
 """
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tuplet.losses_blockwise import similarity_logsumexp
-
-DIRECT_LIMIT = 4096  # rows up to which the similarity matrix is held whole (64 MB)
+from tuplet.losses_blockwise import cross_log_sums, self_log_sums
 
 
 def to_unit(z: Tensor) -> Tensor:
@@ -68,8 +66,9 @@ def dmt_loss(z: Tensor, y: Tensor, *, temperature: float) -> Tensor:
 
     `z` is (b, d), `y` (b,) holds the classes.
     """
-    w = to_unit(z)
-    return (log_sums(w, temperature) - log_sums(w, temperature, labels=y)).mean()
+    everything, same = self_log_sums(to_unit(z), temperature, y, without_self=False)
+    assert same is not None
+    return (everything - same).mean()
 
 
 def dmat_loss(u: Tensor, v: Tensor, y: Tensor, *, temperature: float) -> Tensor:
@@ -77,9 +76,7 @@ def dmat_loss(u: Tensor, v: Tensor, y: Tensor, *, temperature: float) -> Tensor:
 
     `u` and `v` are (b, d), row i of each a view of node i, whose class `y` (b,) both carry.
     """
-    w, labels = to_unit(torch.cat([u, v])), torch.cat([y, y])
-    everything = log_sums(w, temperature, without_self=True)
-    return (everything - log_sums(w, temperature, labels=labels, without_self=True)).mean()
+    return dmat_pair(dmat_anchor(u, y, temperature), v, y, temperature)
 
 
 def dmati_loss(u: Tensor, v: Tensor, *, temperature: float) -> Tensor:
@@ -91,23 +88,41 @@ def dmati_loss(u: Tensor, v: Tensor, *, temperature: float) -> Tensor:
     >>> dmati_loss(u, u, temperature=1.0)  # log(e + 1 + 1) - 1
     tensor(0.5514)
     """
-    w = to_unit(torch.cat([u, v]))
-    first, second = w.chunk(2)
-    agreement = (first * second).sum(1) / temperature
-    return log_sums(w, temperature, without_self=True).mean() - agreement.mean()
+    return dmati_pair(dmati_anchor(u, temperature), v, temperature)
 
 
-def log_sums(w: Tensor, temperature: float, *, labels: Tensor | None = None, without_self: bool = False) -> Tensor:
-    """log of the sum over j of exp(w_i . w_j / t), for each row i of `w` (m, d): (m,).
+# The same two losses in two steps: what concerns the anchor view alone is computed once for all its views.
 
-    `labels` (m,) restricts the sum to the rows j of i's class; `without_self` leaves j = i out. A row with nothing
-    to sum gives -inf.
-    """
-    if w.shape[0] > DIRECT_LIMIT:
-        return similarity_logsumexp(w, temperature, labels, without_self)
-    logits = w @ w.T / temperature
-    if without_self:
-        logits = logits.masked_fill(torch.eye(len(w), dtype=torch.bool, device=w.device), -torch.inf)
-    if labels is not None:
-        logits = logits.masked_fill(labels[:, None] != labels[None, :], -torch.inf)
-    return torch.logsumexp(logits, dim=1)
+
+def dmati_anchor(u: Tensor, temperature: float) -> tuple[Tensor, ...]:
+    """What `dmati_pair` needs of the anchor view: its unit rows and their log sums among themselves."""
+    w = to_unit(u)
+    return w, self_log_sums(w, temperature, without_self=True)[0]
+
+
+def dmati_pair(anchor: tuple[Tensor, ...], v: Tensor, temperature: float) -> Tensor:
+    """The DMAT-i loss between the anchor view and `v` (b, d)."""
+    (w, within), r = anchor, to_unit(v)
+    across, _ = cross_log_sums(w, r, temperature)
+    others, _ = self_log_sums(r, temperature, without_self=True)
+    sums = torch.logaddexp(across, torch.stack([within, others]))  # (2, b): over all rows but x itself
+    return sums.mean() - (w * r).sum(1).mean() / temperature
+
+
+def dmat_anchor(u: Tensor, y: Tensor, temperature: float) -> tuple[Tensor, ...]:
+    """What `dmat_pair` needs of the anchor view: its unit rows and their log sums, over all rows and over a class."""
+    w = to_unit(u)
+    everything, same = self_log_sums(w, temperature, y, without_self=True)
+    assert same is not None
+    return w, everything, same
+
+
+def dmat_pair(anchor: tuple[Tensor, ...], v: Tensor, y: Tensor, temperature: float) -> Tensor:
+    """The DMAT loss between the anchor view and `v` (b, d), of classes `y` (b,)."""
+    (w, within, within_same), r = anchor, to_unit(v)
+    across, across_same = cross_log_sums(w, r, temperature, y)
+    others, others_same = self_log_sums(r, temperature, y, without_self=True)
+    assert across_same is not None and others_same is not None
+    everything = torch.logaddexp(across, torch.stack([within, others]))
+    same = torch.logaddexp(across_same, torch.stack([within_same, others_same]))
+    return (everything - same).mean()

@@ -1,79 +1,140 @@
-"""Row sums of the similarity matrix, tile by tile: the m x m matrix is never held, forward or backward.
+"""Row and column sums of exp(similarity), held whole or tile by tile; the loss functions are made of these.
 
-The matrix is symmetric, so only tiles on and above the diagonal are computed; each one serves its rows and, turned
-over, its columns. Backward computes the tiles again: for the price of one more product, memory stays at a few tiles.
+Up to `DIRECT_LIMIT` rows the exponentials are held for backward. Beyond, the matrix goes tile by tile and is never
+held, forward or backward: backward computes the tiles again, and memory stays at a few tiles. A set of rows against
+itself is symmetric, so only tiles on and above the diagonal are computed; each serves its rows and its columns.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-TILE = {"cpu": 2048, "cuda": 4096}  # rows of a tile: 16 MB and 64 MB
+DIRECT_LIMIT = 2048  # rows up to which a similarity matrix is held (16 MB)
+TILE = {"cpu": 2048, "cuda": 4096}  # rows of a tile beyond that: 16 MB and 64 MB
+STEEP = 0.05  # below this temperature exp(1 / t) leaves the range of float32, and maxima are taken out first
 
 
-def similarity_logsumexp(
-    w: Tensor, temperature: float, labels: Tensor | None = None, without_self: bool = False, tile: int | None = None
-) -> Tensor:
-    """log of the sum over j of exp(w_i . w_j / t), for each row i of `w` (m, d): (m,). Differentiable in `w`.
+def self_log_sums(
+    w: Tensor, temperature: float, labels: Tensor | None = None, *, without_self: bool, tile: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """log of the sum over j of exp(w_i . w_j / t), for each unit row i of `w` (b, d): (b,).
 
-    `labels` (m,) restricts the sum to rows j of i's class; `without_self` leaves j = i out.
+    The second result is the same sum over the rows j of i's class in `labels` (b,) only. `without_self` leaves j = i
+    out; a row with nothing to sum gives -inf.
     """
-    size = tile or TILE.get(w.device.type, TILE["cpu"])
-    result: Tensor = _TiledLogSumExp.apply(w, temperature, labels, without_self, size)  # type: ignore[no-untyped-call]
-    return result
+    sums = _apply(w, None, temperature, labels, without_self, tile)
+    return sums[0], None if labels is None else sums[1]
 
 
-class _TiledLogSumExp(torch.autograd.Function):
+def cross_log_sums(
+    u: Tensor, v: Tensor, temperature: float, labels: Tensor | None = None, *, tile: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """log of the sums of exp(u_i . v_j / t) over j, for each i, and over i, for each j: (2, b), from one product.
+
+    The second result is the same over pairs of one class only; `labels` (b,) are those of both `u` and `v`.
+    """
+    sums = _apply(u, v, temperature, labels, False, tile)
+    return sums[:2], None if labels is None else sums[2:]
+
+
+def _apply(
+    a: Tensor, b: Tensor | None, temperature: float, labels: Tensor | None, without_self: bool, tile: int | None
+) -> Tensor:
+    size = tile or (a.shape[0] if a.shape[0] <= DIRECT_LIMIT else TILE.get(a.device.type, TILE["cpu"]))
+    root = math.sqrt(temperature)
+    b = None if b is None else b / root
+    options = (temperature < STEEP, without_self, size)
+    sums: Tensor = _LogSums.apply(a / root, b, labels, *options)  # type: ignore[no-untyped-call]
+    return sums
+
+
+class _LogSums(torch.autograd.Function):
+    """Log sums of one tile after the other: for all pairs, then for pairs of one class; (1 or 2, b) each.
+
+    Of a set against itself the columns' sums are the rows', so there is one side; of two sets there are two.
+    """
+
     @staticmethod
     def forward(
-        ctx: Any, w: Tensor, temperature: float, labels: Tensor | None, without_self: bool, tile: int
+        ctx: Any, a: Tensor, b: Tensor | None, labels: Tensor | None, steep: bool, without_self: bool, size: int
     ) -> Tensor:
-        total = w.new_full((w.shape[0],), -torch.inf)
-        for rows, cols in _tiles(w.shape[0], tile):
-            s = _tile(w, rows, cols, temperature, labels, without_self)
-            total[rows] = torch.logaddexp(total[rows], torch.logsumexp(s, dim=1))
-            if rows != cols:
-                total[cols] = torch.logaddexp(total[cols], torch.logsumexp(s, dim=0))
-        ctx.save_for_backward(w, total, labels)
-        ctx.options = (temperature, without_self, tile)
-        return total
+        sides = 1 if b is None else 2
+        sums = a.new_full((sides if labels is None else 2 * sides, a.shape[0]), -torch.inf)
+        tile = None
+        for rows, cols in _tiles(a.shape[0], size, symmetric=b is None):
+            tile = _tile(a, b, rows, cols, steep, without_self)
+            for k, part in enumerate(_parts(tile, labels, rows, cols, steep)):
+                _join(sums[sides * k, rows], part, 1, steep)
+                if b is not None or rows != cols:
+                    _join(sums[sides * k + sides - 1, cols], part, 0, steep)
+        ctx.save_for_backward(a, b, labels, sums, tile if a.shape[0] <= size else None)
+        ctx.options = (steep, without_self, size)
+        return sums
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        w, total, labels = ctx.saved_tensors
-        temperature, without_self, tile = ctx.options
-        weight = grads[0] / temperature
-        # a row without terms has total -inf; +inf makes its exp(s - total) zero instead of NaN
-        shift = total.masked_fill(total == -torch.inf, torch.inf)
-        grad = torch.zeros_like(w)
-        for rows, cols in _tiles(w.shape[0], tile):
-            s = _tile(w, rows, cols, temperature, labels, without_self)
-            # d total_i / d s_ij = exp(s_ij - total_i); s_ij = s_ji, so a tile carries both directions
-            pull = torch.exp(s - shift[rows, None]).mul_(weight[rows, None])
-            pull += s.sub_(shift[None, cols]).exp_().mul_(weight[None, cols])
-            grad[rows] += pull @ w[cols]
-            if rows != cols:
-                grad[cols] += pull.T @ w[rows]
-        return grad, None, None, None, None
+        a, b, labels, sums, held = ctx.saved_tensors
+        steep, without_self, size = ctx.options
+        sides = 1 if b is None else 2
+        sums = sums.masked_fill(sums == -torch.inf, torch.inf)  # rows without terms: no gradient, and no NaN
+        grad_a = torch.zeros_like(a)
+        grad_b = grad_a if b is None else torch.zeros_like(b)
+        for rows, cols in _tiles(a.shape[0], size, symmetric=b is None):
+            tile = _tile(a, b, rows, cols, steep, without_self) if held is None else held
+            pulls = []
+            for k, part in enumerate(_parts(tile, labels, rows, cols, steep)):
+                row, col = sides * k, sides * k + sides - 1
+                pulls.append(
+                    _pull(part, sums[row, rows], grads[0][row, rows], sums[col, cols], grads[0][col, cols], steep)
+                )
+            pull = pulls[0] if len(pulls) == 1 else pulls[0].add_(pulls[1])
+            grad_a[rows].addmm_(pull, (a if b is None else b)[cols])
+            if b is not None or rows != cols:
+                grad_b[cols].addmm_(pull.T, a[rows])
+        return grad_a, None if b is None else grad_b, None, None, None, None
 
 
-def _tiles(m: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Row and column ranges of the tiles on and above the diagonal."""
-    for top in range(0, m, size):
-        for left in range(top, m, size):
-            yield slice(top, min(top + size, m)), slice(left, min(left + size, m))
+def _tiles(n: int, size: int, symmetric: bool) -> Iterator[tuple[slice, slice]]:
+    """Row and column ranges of the tiles; only those on and above the diagonal of a symmetric matrix."""
+    for top in range(0, n, size):
+        for left in range(top if symmetric else 0, n, size):
+            yield slice(top, min(top + size, n)), slice(left, min(left + size, n))
 
 
-def _tile(
-    w: Tensor, rows: slice, cols: slice, temperature: float, labels: Tensor | None, without_self: bool
-) -> Tensor:
-    s = (w[rows] @ w[cols].T).div_(temperature)
+def _tile(a: Tensor, b: Tensor | None, rows: slice, cols: slice, steep: bool, without_self: bool) -> Tensor:
+    """exp(similarity) of a tile; the bare similarity when `steep`. What is left out is 0, or -inf."""
+    tile = a[rows] @ (a if b is None else b)[cols].T
+    if not steep:
+        tile.exp_()
     if without_self and rows == cols:
-        s.fill_diagonal_(-torch.inf)
+        tile.fill_diagonal_(-torch.inf if steep else 0.0)
+    return tile
+
+
+def _parts(tile: Tensor, labels: Tensor | None, rows: slice, cols: slice, steep: bool) -> Iterator[Tensor]:
+    """The tile, then (with labels) the tile with pairs of different classes left out."""
+    yield tile
     if labels is not None:
-        s.masked_fill_(labels[rows, None] != labels[None, cols], -torch.inf)
-    return s
+        yield tile.masked_fill(labels[rows, None] != labels[None, cols], -torch.inf if steep else 0.0)
+
+
+def _join(sums: Tensor, part: Tensor, dim: int, steep: bool) -> None:
+    """Add a tile's sums along `dim` to the log sums, in place."""
+    more = torch.logsumexp(part, dim) if steep else part.sum(dim).log_()
+    torch.logaddexp(sums, more, out=sums)
+
+
+def _pull(
+    part: Tensor, row_sums: Tensor, row_grads: Tensor, col_sums: Tensor, col_grads: Tensor, steep: bool
+) -> Tensor:
+    """The gradient of the log sums by each similarity of the tile: softmax over its row plus softmax over its column."""
+    if steep:
+        over_row = torch.exp(part - row_sums[:, None]).mul_(row_grads[:, None])
+        return over_row.add_(torch.exp(part - col_sums[None, :]).mul_(col_grads[None, :]))
+    row, col = row_grads * torch.exp(-row_sums), col_grads * torch.exp(-col_sums)
+    return (row[:, None] + col[None, :]).mul_(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tuplet._check import InputError, check_choice, check_int, check_labels, check_number
 from tuplet._seed import stream
 from tuplet.encoder import as_float_tensor
-from tuplet.losses import dmat_loss, dmati_loss, dmt_loss, to_unit
+from tuplet.losses import dmat_anchor, dmat_pair, dmati_anchor, dmati_pair, dmt_loss, to_unit
 from tuplet.views import draw_columns, picks_kept, views_backward
 
 log = logging.getLogger("tuplet")
@@ -147,5 +147,9 @@ def _backward(encoder: nn.Sequential, x: Tensor, y: Tensor | None, columns: Tens
         return loss.detach()
     if config.loss == "dmat":
         assert y is not None
-        return views_backward(encoder, x, columns, lambda u, v: dmat_loss(u, v, y, temperature=t), kept=kept)
-    return views_backward(encoder, x, columns, lambda u, v: dmati_loss(u, v, temperature=t), kept=kept)
+        return views_backward(
+            encoder, x, columns, lambda u: dmat_anchor(u, y, t), lambda a, v: dmat_pair(a, v, y, t), kept=kept
+        )
+    return views_backward(
+        encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
+    )

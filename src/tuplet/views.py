@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from tuplet._seed import seed_of
 
-Objective = Callable[[Tensor, Tensor], Tensor]
+AnchorTerms = Callable[[Tensor], tuple[Tensor, ...]]  # (b, d) -> what a loss needs of the anchor view
+PairLoss = Callable[[tuple[Tensor, ...], Tensor], Tensor]  # those terms and a view (b, d) -> the loss
 
 
 def n_masked(n_features: int, fraction: float) -> int:
@@ -56,30 +57,30 @@ def mask_columns(x: Tensor, columns: Tensor, *, kept: bool = False) -> Tensor:
 
 
 def views_backward(
-    encoder: nn.Sequential, x: Tensor, columns: Tensor, objective: Objective, *, kept: bool = False
+    encoder: nn.Sequential, x: Tensor, columns: Tensor, anchor: AnchorTerms, pair: PairLoss, *, kept: bool = False
 ) -> Tensor:
-    """Mean over the views i of objective(f(x), f(view i)); its gradients are added to the weights' `.grad`.
+    """Mean over the views i of pair(anchor(f(x)), f(view i)); its gradients are added to the weights' `.grad`.
 
     `x` is (b, f); row i of `columns` (n_views, count) are the masked columns of view i, or the `kept` ones. Each
     view is differentiated before the next is encoded, so memory does not grow with their number. What the views
-    share, the anchor, is cut out of the graph twice: `hidden` and `shared` gather the gradients of all views, and
-    then go through the encoder once.
+    share is cut out of the graph at two places, the first layer and the anchor's terms of the loss: gradients of
+    all views gather there and then go through the encoder once.
     """
     first, rest = encoder[0], encoder[1:]
     assert isinstance(first, nn.Linear)
     hidden = first(x).detach().requires_grad_()  # (b, h)
-    u = rest(hidden)
-    shared = u.detach().requires_grad_()  # (b, d)
+    terms = anchor(rest(hidden))
+    shared = tuple(term.detach().requires_grad_() for term in terms)
     total = x.new_zeros(())
     for picked in columns:
         part = first.weight.detach().index_select(1, picked).requires_grad_()  # (h, count)
         product = x.index_select(1, picked) @ part.T
         view = product + first.bias if kept else hidden - product
-        loss = objective(shared, rest(view)) / len(columns)
+        loss = pair(shared, rest(view)) / len(columns)
         loss.backward()  # type: ignore[no-untyped-call]
         grad_of(first.weight).index_add_(1, picked, grad_of(part))
         total += loss.detach()
-    u.backward(shared.grad)  # type: ignore[no-untyped-call]
+    torch.autograd.backward(terms, [grad_of(term) for term in shared])
     grad_of(first.weight).addmm_(grad_of(hidden).T, x)
     grad_of(first.bias).add_(grad_of(hidden).sum(0))
     return total
