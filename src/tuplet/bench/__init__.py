@@ -1,0 +1,37 @@
+"""Benchmarks: a TOML spec in, one JSON row a job out, tables and figures beside the published ones.
+
+`run_spec` runs, `report` turns rows into Markdown, `recipe_settings` gives a dataset's settings. Names load when
+they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "Job": "spec",
+    "Spec": "spec",
+    "load_spec": "spec",
+    "RunState": "run",
+    "run_spec": "run",
+    "run_jobs": "run",
+    "LiveTable": "live",
+    "read_rows": "rows",
+    "report": "report",
+    "update_readme": "report",
+    "draw_figures": "figures",
+    "recipe_names": "recipes",
+    "recipe_settings": "recipes",
+    "recipe_sources": "recipes",
+    "estimator_settings": "recipes",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tuplet.bench' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tuplet.bench.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,242 @@
+"""One job -> one row: fit the method, run the task, note seconds by phase and the peak of memory.
+
+`Bench` holds what jobs of one process share: the loaded graph and the filtered rows of each filter setting, which
+are computed once (their seconds stand in every row that used them).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet import metrics
+from tuplet._check import InputError
+from tuplet.bench.meter import Meter
+from tuplet.bench.recipes import estimator_settings
+from tuplet.bench.rows import Row, new_row
+from tuplet.bench.spec import Job
+from tuplet.filters import GraphFilter
+from tuplet.graph import Graph
+from tuplet.methods import OURS, make_estimator
+from tuplet.weights import ppr
+
+log = logging.getLogger("tuplet")
+FILTER_FREE = ("SelfDMAT",)  # ours, but it makes its own filters
+
+
+@dataclass(frozen=True)
+class SharedFilter(GraphFilter):
+    """A GraphFilter that remembers the rows of the last graph it has seen, and what they cost."""
+
+    memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
+
+    def transform(self, graph: Graph, **how: Any) -> NDArray[np.float32]:
+        """As GraphFilter.transform; the same graph and features give the same array again."""
+        key = graph.with_(x=how.get("x", graph.x)).fingerprint()
+        if self.memory.get("key") != key:
+            start = time.perf_counter()
+            self.memory.clear()
+            rows = super().transform(graph, **how)
+            self.memory.update(key=key, rows=rows, seconds=time.perf_counter() - start, hits=0)
+        else:
+            self.memory["hits"] += 1
+        rows = self.memory["rows"]
+        return rows  # type: ignore[no-any-return]
+
+
+class Bench:
+    """Runs jobs one after the other on one device."""
+
+    def __init__(self, device: str = "auto") -> None:
+        self.device = device
+        self._graph: Graph | None = None
+        self._filters: dict[str, SharedFilter] = {}
+
+    def run(self, job: Job) -> Row:
+        """The row of `job`; whatever goes wrong inside becomes its `error`."""
+        meter = Meter()
+        try:
+            measured = _task(job.task)(job, self, meter)
+        except (Exception, MemoryError) as error:  # noqa: BLE001
+            log.info("%s failed: %s", job.key, error)
+            self.forget()
+            measured = {"metrics": {}, "error": f"{type(error).__name__}: {str(error).strip()[:500]}"}
+        seconds = {name: round(value, 4) for name, value in meter.seconds.items()}
+        row = new_row(job, seconds=seconds, peak_mb=meter.peak_mb, **measured)
+        if meter.gpu_mb:
+            row["gpu_mb"] = meter.gpu_mb
+        return row
+
+    def graph(self, name: str, meter: Meter) -> Graph:
+        """The dataset, loaded once for the jobs that follow each other."""
+        if self._graph is None or self._graph.name != name:
+            self.forget()
+            with meter.phase("load"):
+                self._graph = load_graph(name)
+        return self._graph
+
+    def filter(self, settings: Mapping[str, Any]) -> SharedFilter:
+        """The shared filter for these settings; only one is kept, because its rows may be large."""
+        chosen = {name: settings[name] for name in ("r", "tol", "self_loops") if name in settings}
+        weights = ppr(settings.get("alpha", 0.1))
+        key = f"{weights!r} {sorted(chosen.items())}"
+        if key not in self._filters:
+            self._filters = {key: SharedFilter(weights, device=self.device, **chosen)}
+        return self._filters[key]
+
+    def forget(self) -> None:
+        """Let go of the graph and all rows."""
+        self._graph, self._filters = None, {}
+
+    def estimator(self, job: Job, n_clusters: int = 0) -> Any:
+        """The unfitted estimator of `job`. Ours take the shared filter in place of `alpha`, `r`, `tol`; a method
+        that needs the number of clusters gets the number of classes, and no other word about the labels.
+        """
+        settings = estimator_settings(job.settings)
+        known = parameters(job.method)
+        if job.method in OURS and job.method not in FILTER_FREE:
+            settings["graph_filter"] = self.filter(settings)
+            settings = {k: v for k, v in settings.items() if k not in ("alpha", "r", "tol", "self_loops")}
+        given = {"n_clusters": n_clusters or None, "device": self.device, "seed": job.seed, **settings}
+        return make_estimator(job.method, **{k: v for k, v in given.items() if k in known or k in settings})
+
+    def fit(self, job: Job, graph: Graph, meter: Meter, *, y: Any = None, n_clusters: int = 0) -> Any:
+        """The fitted estimator; seconds go to filter, train and embed."""
+        model = self.estimator(job, n_clusters)
+        filters = job.method in OURS or "alpha" in parameters(job.method)
+        with meter.fit_phases("filter" if filters else "train") as progress:
+            model.fit(graph, y, progress=progress)
+        shared = getattr(getattr(model, "graph_filter", None), "memory", None)
+        if shared and shared["hits"]:
+            meter.add("filter", shared["seconds"])
+        return model
+
+
+def load_graph(name: str) -> Graph:
+    """The dataset `name`, or a graph that we make ourselves: "block:..." (see `tuplet.bench.own`)."""
+    from tuplet.datasets import load_dataset
+
+    return load_dataset(name)
+
+
+def parameters(method: str) -> set[str]:
+    """The names of the settings that `method` takes."""
+    return set(inspect.signature(type(make_estimator(method)).__init__).parameters) - {"self"}
+
+
+def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """Vectors without labels, K-Means, the six metrics; a method that assigns clusters itself is taken at its word."""
+    graph = bench.graph(job.dataset, meter)
+    model = bench.fit(job, graph.with_(y=None), meter, n_clusters=graph.n_classes)
+    with meter.phase("evaluate"):
+        return {"metrics": cluster_values(model, graph, job)}
+
+
+def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
+    """The clustering metrics of a fitted model, in percent."""
+    from tuplet.tasks import cluster_nodes
+
+    own = getattr(model, "labels_", None)
+    if own is not None:
+        return label_values(own, graph)
+    how = dict(job.settings.get("evaluate", {}))
+    return _rounded(cluster_nodes(model.embedding_, graph, seed=job.seed, **how).values)
+
+
+def label_values(clusters: NDArray[Any], graph: Graph) -> dict[str, float]:
+    """The clustering metrics of given clusters (n,), in percent."""
+    if graph.y is None:
+        raise InputError(f"{graph!r} has no labels, so clusters cannot be scored.")
+    scores = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari, "f1": metrics.macro_f1}
+    values = {name: 100 * score(graph.y, clusters) for name, score in scores.items()}
+    for suffix in ("", "_self_loops"):
+        loops = bool(suffix)
+        values[f"modularity{suffix}"] = 100 * metrics.modularity(graph, clusters, self_loops=loops)
+        values[f"conductance{suffix}"] = 100 * metrics.conductance(graph, clusters, self_loops=loops)
+    return _rounded(values)
+
+
+def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """Vectors from 10% of the nodes ("train") or from all without labels ("all"), then a linear classifier."""
+    from tuplet.splits import split_nodes
+    from tuplet.tasks import classify_nodes
+
+    graph = bench.graph(job.dataset, meter)
+    split = split_nodes(graph.y, train=0.1, val=0.1, seed=job.seed)  # type: ignore[arg-type]
+    if job.usage == "all":
+        z = bench.fit(job, graph.with_(y=None), meter, n_clusters=graph.n_classes).embedding_
+    elif job.method == "DMAT-i":
+        z = _trained_on(split.train, job, bench, graph, meter)
+    else:
+        y = np.full(graph.n_nodes, -1)
+        y[split.train] = graph.y[split.train]  # type: ignore[index]
+        z = bench.fit(job, graph.with_(y=y), meter, y=y).embedding_
+    with meter.phase("evaluate"):
+        how = dict(job.settings.get("evaluate", {}))
+        return {"metrics": _rounded(classify_nodes(z, graph, seed=job.seed, masks=split, **how).values)}
+
+
+def _trained_on(
+    nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter
+) -> NDArray[np.float32]:
+    """DMAT-i vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
+    from tuplet.encoder import encode, make_encoder
+    from tuplet.trainer import TrainConfig, train
+
+    model = bench.estimator(job)
+    with meter.phase("filter"):
+        rows = model.graph_filter.transform(graph, x=unit_features(graph.x) if model.unit_rows else None)
+    known = {f.name for f in fields(TrainConfig)}
+    config = TrainConfig(loss="dmati", **{k: v for k, v in model.get_params().items() if k in known})
+    encoder = make_encoder(rows.shape[1], model.layers, job.seed)
+    with meter.phase("train"):
+        train(encoder, rows[nodes], config, seed=job.seed, device=bench.device)
+    with meter.phase("embed"):
+        return encode(encoder, rows, unit_rows=model.unit_rows)
+
+
+def unit_features(x: Any) -> Any:
+    """Rows of unit length, dense or sparse, as the estimators scale them."""
+    from tuplet.kmeans import scale_rows
+
+    return scale_rows(x)
+
+
+def links(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """5% and 10% of the edges held out; everything is fitted on the rest; AUC and average precision on test."""
+    from tuplet.links import score_links
+    from tuplet.splits import split_edges
+
+    graph = bench.graph(job.dataset, meter)
+    split = split_edges(graph.with_(y=None), val=0.05, test=0.1, seed=job.seed)
+    model = bench.fit(job, split.graph, meter, n_clusters=graph.n_classes)
+    with meter.phase("evaluate"):
+        result = score_links(model.embedding_, split, seed=job.seed, **job.settings.get("evaluate", {}))
+    return {"metrics": _rounded(result.values), "chosen": {"rows": result.settings["rows"]}}
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(value), 4) for name, value in values.items()}
+
+
+def _task(name: str) -> Callable[[Job, Bench, Meter], dict[str, Any]]:
+    from tuplet.bench import scale, studies
+
+    tasks: dict[str, Callable[[Job, Bench, Meter], dict[str, Any]]] = {
+        "clustering": clustering,
+        "classification": classification,
+        "links": links,
+        "convergence": studies.convergence,
+        "tau0": studies.tau0,
+        "hardness": studies.hardness,
+        "complexity": studies.complexity,
+        "scale": scale.rung,
+    }
+    return tasks[name]

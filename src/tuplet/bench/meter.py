@@ -1,0 +1,122 @@
+"""Seconds by phase and the peak of memory, of this process, for one job."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+class Meter:
+    """Collects seconds by phase; peaks count from its making.
+
+    >>> meter = Meter()
+    >>> with meter.phase("load"):
+    ...     pass
+    >>> list(meter.seconds), meter.peak_mb > 0
+    (['load'], True)
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        reset_peak()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time inside to phase `name`, the GPU's queue emptied first."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            _wait_for_gpu()
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add seconds to the phase `name`."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    @contextmanager
+    def fit_phases(self, first: str = "filter") -> Iterator[Callable[[str, float], None]]:
+        """A progress callback whose phase names split the time inside: `first` begins, "embed" is what follows "train"."""
+        clock = _PhaseClock(self, first)
+        try:
+            yield clock
+        finally:
+            _wait_for_gpu()
+            clock.close()
+
+    @property
+    def peak_mb(self) -> float:
+        """Peak resident memory since the last reset, in MB (10^6 bytes)."""
+        return round(_peak_bytes() / 1e6, 1)
+
+    @property
+    def gpu_mb(self) -> float:
+        """Peak memory that torch held on the GPU since the last reset, in MB; 0 without a GPU."""
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return 0.0
+        return round(torch.cuda.max_memory_allocated() / 1e6, 1)
+
+
+class _PhaseClock:
+    """Callable (phase, fraction): time up to a phase's last call is its own, what follows belongs to the next."""
+
+    def __init__(self, meter: Meter, first: str) -> None:
+        self.meter, self.last, self.current = meter, time.perf_counter(), first
+
+    def __call__(self, phase: str, fraction: float) -> None:
+        if phase != self.current:
+            self._close(self.current)
+            self.current = phase
+        if fraction >= 1:
+            self._close(phase)
+            self.current = {"filter": "train", "train": "embed"}.get(phase, "embed")
+
+    def _close(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.meter.add(phase, now - self.last)
+        self.last = now
+
+    def close(self) -> None:
+        self._close(self.current)
+
+
+def reset_peak() -> None:
+    """Let the peaks of memory count from now; where the system cannot, they count from the process' start."""
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        pass
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now."""
+    return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _peak_bytes() -> int:
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _status(name: str) -> int:
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), 0)
+
+
+def _wait_for_gpu() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()

@@ -1,0 +1,272 @@
+"""One rung of the scale ladder: R-MAT graph, random features, filter, training, vectors, K-Means, each timed.
+
+A rung is a dataset name such as "rmat-1e6". Large rungs live on disk in a work folder (`TUPLET_WORK`, else a
+temporary one): every finished phase is noted there with its seconds and peak, and a run that was killed goes on
+with the next phase. Small rungs stay in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet._check import InputError
+from tuplet._seed import stream
+from tuplet.bench.meter import Meter, reset_peak
+from tuplet.bench.spec import Job, digest
+from tuplet.graph import Graph
+
+if TYPE_CHECKING:
+    from tuplet.bench.measure import Bench
+
+BLOCK = 2**16  # rows of random features made at once
+DEFAULTS: Mapping[str, Any] = {
+    "edges_per_node": 20,
+    "n_features": 1000,
+    "epochs": 5,
+    "dtype": "float32",
+    "store": "auto",  # "memory", "disk", or by size
+    "clusters": 10,
+    "batch_size": 512,
+}
+PHASES = ("generate", "filter", "train", "embed", "kmeans")
+
+
+def nodes_of(dataset: str) -> int:
+    """The number of nodes of a rung's name.
+
+    >>> nodes_of("rmat-1e4"), nodes_of("rmat-250000")
+    (10000, 250000)
+    """
+    kind, _, size = dataset.partition("-")
+    if kind != "rmat" or not size:
+        raise InputError(f"The rung {dataset!r} is not known. Write it like rmat-1e6: R-MAT with that many nodes.")
+    return int(float(size))
+
+
+def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """Measure one rung for DMAT-i, or for a baseline (whose `fit` is one phase, "train")."""
+    from tuplet.methods import OURS
+
+    bench.forget()
+    settings = {**DEFAULTS, **{k: v for k, v in job.settings.items() if k != "evaluate"}}
+    place = Place.choose(job, settings)
+    try:
+        ladder = Rung(job, settings, place, bench.device)
+        for name in PHASES if job.method in OURS else ("generate", "baseline", "kmeans"):
+            ladder.phase(name, meter)
+        return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}}
+    finally:
+        place.leave()
+
+
+@dataclass
+class Place:
+    """Where a rung keeps its arrays: `folder` is None in memory; `kept` folders survive a kill and an error."""
+
+    folder: Path | None
+    kept: bool
+
+    @classmethod
+    def choose(cls, job: Job, settings: Mapping[str, Any]) -> Place:
+        need = disk_bytes(nodes_of(job.dataset), settings)
+        if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * _free_memory()):
+            return cls(None, kept=False)
+        root = os.environ.get("TUPLET_WORK")
+        name = f"{job.dataset}-{job.seed}-{digest(dict(job.settings))}"
+        folder = Path(root) / name if root else Path(tempfile.mkdtemp(prefix=f"tuplet-{name}-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free + _size(folder)
+        if free < need:
+            raise InputError(
+                f"{job.dataset} needs {need / 1e9:.1f} GB of disk but {folder} has {free / 1e9:.1f} GB free. "
+                "Point TUPLET_WORK to a larger disk, or take fewer features or float16."
+            )
+        return cls(folder, kept=root is not None)
+
+    def array(self, name: str, shape: tuple[int, int], dtype: str) -> NDArray[Any]:
+        """A new array, in memory or on disk."""
+        if self.folder is None:
+            return np.empty(shape, dtype)
+        return np.lib.format.open_memmap(self.folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+
+    def path(self, name: str) -> Path | None:
+        """The file for `name`, or None in memory."""
+        return None if self.folder is None else self.folder / name
+
+    def leave(self) -> None:
+        """Delete a temporary folder; one under TUPLET_WORK stays until the rung is done."""
+        if self.folder is not None and (not self.kept or (self.folder / "done").exists()):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Rung:
+    """The arrays of one rung and the phases that make them; `notes` holds what each cost."""
+
+    def __init__(self, job: Job, settings: Mapping[str, Any], place: Place, device: str) -> None:
+        self.job, self.settings, self.place, self.device = job, settings, place, device
+        self.n, self.notes = nodes_of(job.dataset), self._saved_notes()
+        self.graph: Graph | None = None
+        self.rows: Any = None
+        self.vectors: Any = None
+        self.encoder: Any = None
+
+    def phase(self, name: str, meter: Meter) -> None:
+        """Run the phase, or take its results from the work folder; either way its seconds go to the meter."""
+        again: Callable[[], None] = getattr(self, f"_open_{name}")
+        if name in self.notes:
+            again()
+        else:
+            reset_peak()
+            with meter.phase(name):
+                getattr(self, f"_{name}")()
+            self.notes[name] = {
+                "seconds": round(meter.seconds.pop(name), 4),
+                "peak_mb": meter.peak_mb,
+                "gpu_mb": meter.gpu_mb,
+                "disk_mb": round(_size(self.place.folder) / 1e6, 1),
+            }
+            self._save_notes()
+        meter.add(name, self.notes[name]["seconds"])
+
+    def facts(self) -> dict[str, float]:
+        """Sizes and peaks over all phases."""
+        graph = self.graph
+        peaks = {f"{kind}": max(note[kind] for note in self.notes.values()) for kind in ("peak_mb", "disk_mb")}
+        total = sum(note["seconds"] for phase, note in self.notes.items() if phase != "generate")
+        if self.place.folder is not None:
+            (self.place.folder / "done").touch()
+        return {"nodes": self.n, "stored_edges": graph.n_stored if graph else 0, "total_seconds": total, **peaks}
+
+    # Each phase has two methods: make it, and open what an earlier run has made.
+
+    def _generate(self) -> None:
+        from tuplet.synth import rmat
+
+        graph = rmat(self.n, self.settings["edges_per_node"], seed=self.job.seed)
+        x = self.place.array("x", (self.n, self.settings["n_features"]), self.settings["dtype"])
+        fill_random(x, self.job.seed)
+        self.graph = graph.with_(x=x)
+        if self.place.folder is not None:
+            np.save(self.place.folder / "indptr.npy", graph.indptr)
+            np.save(self.place.folder / "indices.npy", graph.indices)
+            self._open_generate()
+
+    def _open_generate(self) -> None:
+        assert self.place.folder is not None
+        indptr, indices, x = (np.load(self.place.folder / f"{part}.npy", mmap_mode="r") for part in _PARTS)
+        self.graph = Graph(indptr=np.asarray(indptr), indices=indices, x=x)
+
+    def _filter(self) -> None:
+        from tuplet.filters import GraphFilter
+        from tuplet.weights import ppr
+
+        chosen = {k: self.settings[k] for k in ("r", "tol") if k in self.settings}
+        filter_ = GraphFilter(ppr(self.settings.get("alpha", 0.1)), device=self.device, **chosen)
+        self.rows = filter_.transform(self._graph(), out=self.place.path("rows.npy"))
+
+    def _open_filter(self) -> None:
+        self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
+
+    def _train(self) -> None:
+        from tuplet.encoder import make_encoder
+        from tuplet.trainer import TrainConfig, train
+
+        known = set(TrainConfig.__dataclass_fields__)
+        config = TrainConfig(**{k: v for k, v in self.settings.items() if k in known})
+        self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
+        folder = self.place.path("checkpoint")
+        resume = {} if folder is None else {"checkpoint": folder, "resume": True}
+        train(self.encoder, self.rows, config, seed=self.job.seed, device=self.device, **resume)
+        if folder is not None:
+            import torch
+
+            torch.save(self.encoder.state_dict(), self.place.path("encoder.pt"))
+
+    def _open_train(self) -> None:
+        import torch
+
+        from tuplet.encoder import make_encoder
+
+        self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
+        self.encoder.load_state_dict(torch.load(self.place.path("encoder.pt"), weights_only=True))
+
+    def _embed(self) -> None:
+        from tuplet.encoder import encode
+
+        out = self.place.array("vectors", (self.n, self._layers()[-1]), "float32")
+        self.vectors = encode(self.encoder, self.rows, out=out)
+
+    def _open_embed(self) -> None:
+        self.vectors = np.load(self.place.path("vectors.npy") or "", mmap_mode="r")
+
+    def _kmeans(self) -> None:
+        from tuplet.kmeans import kmeans
+
+        kmeans(self.vectors, self.settings["clusters"], seed=self.job.seed, n_init=1)
+
+    def _open_kmeans(self) -> None:
+        pass
+
+    def _baseline(self) -> None:
+        from tuplet.methods import make_estimator
+
+        skip = set(DEFAULTS) - {"epochs", "batch_size"} | {"limit_s"}
+        chosen = {k: v for k, v in self.job.settings.items() if k not in skip}
+        self.vectors = make_estimator(self.job.method, seed=self.job.seed, **chosen).fit(self._graph()).embedding_
+
+    def _open_baseline(self) -> None:
+        self._baseline()
+
+    def _graph(self) -> Graph:
+        assert self.graph is not None
+        return self.graph
+
+    def _layers(self) -> tuple[int, ...]:
+        return tuple(self.settings.get("layers", (256, 128)))
+
+    def _saved_notes(self) -> dict[str, dict[str, float]]:
+        file = self.place.path("phases.json")
+        return json.loads(file.read_text()) if file is not None and file.is_file() else {}
+
+    def _save_notes(self) -> None:
+        file = self.place.path("phases.json")
+        if file is not None:
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(self.notes))
+            part.replace(file)
+
+
+_PARTS = ("indptr", "indices", "x")
+
+
+def fill_random(x: NDArray[Any], seed: int) -> None:
+    """Fill `x` (n, f) with Gaussian rows of unit length, block by block, the same for any block of a given seed."""
+    for block, start in enumerate(range(0, len(x), BLOCK)):
+        size = min(BLOCK, len(x) - start)
+        values = stream(seed, f"features {block}").standard_normal((size, x.shape[1]), dtype=np.float32)
+        x[start : start + size] = values / np.linalg.norm(values, axis=1, keepdims=True)
+
+
+def disk_bytes(n: int, settings: Mapping[str, Any]) -> int:
+    """Bytes of a rung on disk: features, filtered rows, the filter's column blocks (twice), edges, vectors."""
+    values = n * settings["n_features"]
+    edges = 2 * n * settings["edges_per_node"] * 4 + 8 * n
+    return values * (np.dtype(settings["dtype"]).itemsize + 3 * 4) + edges + n * 4 * 256
+
+
+def _free_memory() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def _size(folder: Path | None) -> int:
+    return 0 if folder is None else sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())

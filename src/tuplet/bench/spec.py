@@ -1,0 +1,164 @@
+"""A bench spec (TOML) -> the jobs that it stands for: datasets x methods x seeds, settings resolved.
+
+```toml
+task = "clustering"
+datasets = ["cora", "acm"]
+seeds = 10
+
+[[methods]]
+name = "DMAT-i"
+recipe = true                    # start from the dataset's recipe for this task
+settings = { epochs = 5 }        # then these
+[methods.per_dataset.acm]        # then these, for one dataset
+alpha = 0.4
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuplet._check import InputError, check_choice, check_int
+from tuplet.bench.recipes import merged, recipe_settings
+
+TASKS = (
+    "clustering",
+    "classification",
+    "links",
+    "convergence",
+    "tau0",
+    "hardness",
+    "complexity",
+    "scale",
+)
+FILTER_KEYS = ("alpha", "r", "tol", "graph_filter", "weights", "self_loops")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: what to fit, on what, how to measure it. `settings` is plain data, ready for JSON."""
+
+    task: str
+    dataset: str
+    method: str
+    usage: str
+    seed: int
+    settings: Mapping[str, Any] = field(hash=False)
+    spec: str = ""
+
+    @property
+    def key(self) -> str:
+        """Identity: task, dataset, method, usage, seed and the hash of the settings, the same in every session."""
+        return "|".join((self.task, self.dataset, self.method, self.usage, str(self.seed), digest(self.settings)))
+
+    @property
+    def group(self) -> str:
+        """Jobs of one group share a graph and its filtered rows, so they run in one process, one after the other."""
+        shared = {name: self.settings[name] for name in FILTER_KEYS if name in self.settings}
+        return f"{self.task}|{self.dataset}|{self.method}|{self.usage}|{digest(shared)}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A parsed spec file: `jobs()` expands it."""
+
+    name: str
+    task: str
+    datasets: tuple[str, ...]
+    seeds: int
+    methods: tuple[Mapping[str, Any], ...]
+    settings: Mapping[str, Any]
+    label: str  # name and hash of the file's text, written to every row
+
+    def jobs(self, *, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
+        """All jobs in order dataset, method, seed; `only` as in `matches`."""
+        count = self.seeds if seeds is None else check_int("seeds", seeds)
+        return [job for job in self._expand(count) if matches(job, only)]
+
+    def _expand(self, count: int) -> Iterator[Job]:
+        for dataset in self.datasets:
+            for method in self.methods:
+                if dataset in method.get("skip", ()):
+                    continue
+                settings = self._settings(dataset, method)
+                name, usage = method["name"], method.get("usage", "all")
+                task = method.get("task", self.task)
+                for seed in range(min(count, method.get("seeds", count))):
+                    yield Job(task, dataset, name, usage, seed, settings, self.label)
+
+    def _settings(self, dataset: str, method: Mapping[str, Any]) -> dict[str, Any]:
+        parts = []
+        if method.get("recipe", False):
+            parts.append(recipe_settings(dataset, self.task, method=method["name"], usage=method.get("usage", "all")))
+        parts += [self.settings, method.get("settings", {}), method.get("per_dataset", {}).get(dataset, {})]
+        return merged(*parts)
+
+
+def load_spec(path: str | Path) -> Spec:
+    """The spec in the TOML file `path`; an unknown key or task is an error that names it."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"There is no spec {file}. The paper's specs lie in benchmarks/paper/.")
+    text = file.read_text()
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file} is not valid TOML: {error}.") from None
+    for key in data:
+        check_choice(f"{file.name}: key", key, ("task", "datasets", "seeds", "methods", "settings", "about"))
+    task = check_choice(f"{file.name}: task", data.get("task"), TASKS)
+    methods = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
+    if not methods or not data.get("datasets"):
+        raise InputError(f"{file.name} needs `datasets` and at least one [[methods]] block.")
+    return Spec(
+        name=file.stem,
+        task=task,
+        datasets=tuple(str(d) for d in data["datasets"]),
+        seeds=check_int("seeds", data.get("seeds", 10)),
+        methods=methods,
+        settings=data.get("settings", {}),
+        label=f"{file.stem}:{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}",
+    )
+
+
+def matches(job: Job, only: Sequence[str]) -> bool:
+    """Whether `job` meets every "key=value": several values of one key are alternatives.
+
+    >>> job = Job("links", "cora", "DMAT-i", "all", 0, {})
+    >>> matches(job, ["dataset=cora", "dataset=acm"]), matches(job, ["dataset=cora", "method=AGE"])
+    (True, False)
+    """
+    wanted: dict[str, set[str]] = {}
+    for text in only:
+        key, _, value = text.partition("=")
+        check_choice("only", key.strip(), ("task", "dataset", "method", "usage", "seed"))
+        wanted.setdefault(key.strip(), set()).add(value.strip().lower())
+    return all(str(getattr(job, key)).lower() in values for key, values in wanted.items())
+
+
+def digest(settings: Mapping[str, Any]) -> str:
+    """Eight hex digits of the settings, independent of the order of keys and of tuple or list.
+
+    >>> digest({"a": (1, 2), "b": 0.5}) == digest({"b": 0.5, "a": [1, 2]})
+    True
+    """
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def _checked_method(file: str, method: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key in method:
+        check_choice(
+            f"{file}: key of [[methods]]",
+            key,
+            ("name", "usage", "recipe", "settings", "per_dataset", "seeds", "skip", "task"),
+        )
+    if "name" not in method:
+        raise InputError(f"{file}: a [[methods]] block has no name. Give one, such as name = \"DMAT-i\".")
+    return method
