@@ -19,7 +19,7 @@ FLOORS = [
     ["views", "encoder", "losses"],
     ["trainer", "checkpoint", "criteria"],
     ["estimators", "selfdmat", "baselines", "updates"],
-    ["metrics", "results", "tasks", "links", "probe", "theory"],
+    ["metrics", "results", "tasks", "links", "probe", "tuples", "theory"],
     ["bench", "plots"],
     ["demo", "cli"],
 ]

@@ -1,0 +1,228 @@
+"""The paper's theory measured on vectors and labels: Lemma 1, Theorem 1, Theorem 2, tau0, negative hardness.
+
+`sample_tuples` gives the similarities that every statement needs; each statement is a short function of them.
+`measure_theory` runs them all. Vectors of any number of nodes: anchors are sampled, with the error this leaves.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tuplet._check import InputError, check_int, check_labels, check_number
+from tuplet._seed import stream
+from tuplet.kmeans import checked_vectors, scale_rows
+from tuplet.links import pair_scores
+from tuplet.results import Result
+from tuplet.tuples import Tuples, sample_tuples
+
+__all__ = ["Hardness", "Theorem1", "Tuples", "lemma1", "measure_theory", "negative_hardness", "quartiles"]
+__all__ += ["sample_tuples", "supervised_loss", "tau0", "theorem1", "theorem2"]
+
+Floats = NDArray[np.float64]
+_RESAMPLES = 200
+
+
+def lemma1(tuples: Tuples) -> dict[str, Floats]:
+    """DMT, DMAT and unbiased loss of each tuple, in the sampled and in the expected form; each array is (a,).
+
+    Sampled: the unbiased loss has the q negatives of the others and m more (Eq. 2, 4, 5 on one tuple). Expected:
+    means in place of the sums, as in the proof. Lemma 1 says that "dmt" and "dmat" never exceed "unbiased".
+    """
+    s, itself = tuples, math.exp(1 / tuples.temperature)
+    k = s.m + s.q
+    forms = {"": (s.plus, s.minus, s.minus + s.minus_more)}
+    forms["expected_"] = (s.m * s.plus_mean, s.q * s.minus_mean, k * s.minus_mean)
+    losses = {}
+    for name, (plus, minus, all_minus) in forms.items():
+        losses[f"{name}dmt"] = np.log1p(minus / (itself + s.shared + plus))
+        losses[f"{name}dmat"] = np.log1p(minus / (s.shared + plus))
+        losses[f"{name}unbiased"] = np.log1p(all_minus / s.shared)
+    return losses
+
+
+def tau0(tuples: Tuples) -> Floats:
+    """tau0 of each anchor (Eq. 8): tau+ |mean of m positives - E h-| / |mean of m positives - E h+|.
+
+    The denominator is a sampling error of order 1 / sqrt(m), so tau0 has a heavy tail: look at quartiles, not at
+    the mean. Where both differences vanish (all vectors equal) it is 0, where only the denominator does, infinite.
+    """
+    mean = tuples.plus / tuples.m
+    above, below = np.abs(mean - tuples.minus_mean), np.abs(mean - tuples.plus_mean)
+    nothing = 1e-12 * mean
+    ratio = np.divide(above, below, out=np.full_like(mean, np.inf), where=below > nothing)
+    return np.where(above <= nothing, 0.0, tuples.tau_plus * ratio)
+
+
+def quartiles(values: Floats, *, seed: int = 0) -> dict[str, float]:
+    """q1, median and q3 of `values` (a,), each with its standard error over the choice of anchors (bootstrap)."""
+    marks = {"q1": 0.25, "median": 0.5, "q3": 0.75}
+    found = np.quantile(values, list(marks.values()), method="inverted_cdf")
+    draws = stream(seed, "bootstrap").integers(0, len(values), (_RESAMPLES, len(values)))
+    again = np.quantile(values[draws], list(marks.values()), axis=1, method="inverted_cdf")
+    errors = [float(row.std()) if np.isfinite(row).all() else math.inf for row in again]
+    result = {name: float(value) for name, value in zip(marks, found)}
+    return result | {f"{name}_error": error for name, error in zip(marks, errors)}
+
+
+@dataclass(frozen=True, eq=False)
+class Theorem1:
+    """Both sides of |L_unbiased - L_DMAT-i| <= right. `left` and `right` (a,) are those of each anchor's tuple.
+
+    `right` has the paper's constant e^3 - e. Hoeffding's inequality with the squared range gives (e^2 - 1)^2
+    instead, 2.3 times as much: `right_hoeffding`. `gap` is the difference of the two mean losses, `gap_error` its
+    standard error over anchors.
+    """
+
+    unbiased: Floats
+    dmati: Floats
+    left: Floats
+    right: Floats
+    right_hoeffding: Floats
+
+    @property
+    def gap(self) -> float:
+        return float(abs(np.mean(self.unbiased - self.dmati)))
+
+    @property
+    def gap_error(self) -> float:
+        return float(np.std(self.unbiased - self.dmati) / math.sqrt(len(self.left)))
+
+    @property
+    def holds(self) -> float:
+        """Share of anchors whose left side is at most the right one."""
+        return float(np.mean(self.left <= self.right))
+
+
+def theorem1(tuples: Tuples) -> Theorem1:
+    """Both losses and both sides of Theorem 1 for each anchor."""
+    s, t = tuples, tuples.temperature
+    unbiased = np.log1p((s.m + s.q) * s.minus_mean / s.view)
+    dmati = np.log1p((s.plus + s.minus) / s.view)
+    spread = math.exp(1 / t) - math.exp(-1 / t)
+    terms = tau0(s) / np.sqrt(s.m) + (1 - s.tau_plus) / np.sqrt(s.q)
+    sides = [terms * math.sqrt(2 * math.pi * math.exp(2 / t) * c) for c in (spread, spread**2)]
+    return Theorem1(unbiased, dmati, np.abs(unbiased - dmati), *sides)
+
+
+def theorem2(tuples: Tuples, d: int, *, delta: float = 0.05, rademacher: float | None = None) -> dict[str, float]:
+    """The terms of Theorem 2: DMAT-i loss, and the four under the O(..), medians over anchors where they vary.
+
+    `rademacher` is R_S(F) of the encoders F. Without it, F are the linear maps of the measured unit vectors (n, d)
+    with Frobenius norm at most sqrt(d) (the identity is one), where R_S(F) <= d sqrt((m + q + 2) N).
+    """
+    delta = check_number("delta", delta, low=0, high=1, open_low=True, open_high=True)
+    k, n = int(tuples.m[0] + tuples.q[0]), tuples.n_labelled
+    complexity = d * math.sqrt((k + 2) * n) if rademacher is None else check_number("rademacher", rademacher, low=0)
+    lam, gamma = k * math.e / (k + math.e), math.log(k)
+    return {
+        "dmati": float(theorem1(tuples).dmati.mean()),
+        "false_negatives": float(np.quantile(tau0(tuples) / np.sqrt(tuples.m), 0.5, method="inverted_cdf")),
+        "negatives": float(np.median((1 - tuples.tau_plus) / np.sqrt(tuples.q))),
+        "complexity": lam * complexity / n,
+        "confidence": gamma * math.sqrt(math.log(1 / delta) / n),
+        "lambda": lam,
+        "gamma": gamma,
+        "enough_negatives": float(tuples.q.min() >= tuples.n_classes - 1),
+    }
+
+
+def supervised_loss(z: Any, y: ArrayLike, *, sample: int = 20_000, seed: int = 0) -> float:
+    """L_Sup: cross entropy of the best linear classifier f W^T on unit rows, fitted to at most `sample` of them."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    z = checked_vectors(z)
+    labels = check_labels("y", y, z.shape[0])
+    known = np.flatnonzero(labels >= 0)
+    if len(np.unique(labels[known])) < 2:
+        raise InputError("The labels hold fewer than two classes, so there is nothing to classify.")
+    if len(known) > sample:
+        known = np.sort(stream(seed, "supervised").choice(known, sample, replace=False))
+    rows = scale_rows(z[known])
+    model = LogisticRegression(C=1e4, fit_intercept=False, max_iter=5000).fit(rows, labels[known])
+    return float(log_loss(labels[known], model.predict_proba(rows), labels=model.classes_))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hardness:
+    """Cosine similarity of the same random pairs of nodes with different labels, in several spaces.
+
+    `counts[name]` (bins,) is the histogram over `edges` (bins + 1,) from -1 to 1; `mean` and `error` its mean and
+    the mean's standard error.
+    """
+
+    edges: Floats
+    counts: dict[str, NDArray[np.int64]]
+    mean: dict[str, float]
+    error: dict[str, float]
+    n_pairs: int
+
+    def __repr__(self) -> str:
+        rows = [f"  {name}: {self.mean[name]:.4f} ± {self.error[name]:.4f}" for name in self.mean]
+        return "\n".join([f"mean cosine of {self.n_pairs} negative pairs", *rows])
+
+
+def negative_hardness(
+    spaces: Mapping[str, Any], y: ArrayLike, *, n_pairs: int = 100_000, bins: int = 40, seed: int = 0
+) -> Hardness:
+    """Histograms of the similarity of negative pairs, for example {"raw": x, "filtered": h, "learned": z}.
+
+    Vectors may be dense, CSR or memory maps; rows of zeros have similarity 0.
+    """
+    labels = np.asarray(y)
+    labels = check_labels("y", labels, len(labels))
+    pairs = _negative_pairs(labels, check_int("n_pairs", n_pairs), stream(seed, "hardness"))
+    edges = np.linspace(-1, 1, check_int("bins", bins) + 1)
+    counts, mean, error = {}, {}, {}
+    for name, vectors in spaces.items():
+        cosines = pair_scores(checked_vectors(vectors, len(labels)), pairs, "unit").clip(-1, 1)
+        counts[name] = np.histogram(cosines, edges)[0].astype(np.int64)
+        mean[name], error[name] = float(cosines.mean()), float(cosines.std() / math.sqrt(len(cosines)))
+    return Hardness(edges, counts, mean, error, len(pairs))
+
+
+def measure_theory(
+    z: Any, y: ArrayLike, *, spaces: Mapping[str, Any] | None = None, seed: int = 0, **sampling: Any
+) -> Result:
+    """Every statement on the vectors `z` (n, d) and labels `y` (n,), as plain numbers (not percent).
+
+    `spaces` are further vectors for the negative hardness (raw, filtered). `sampling` goes to `sample_tuples`.
+    """
+    start = time.perf_counter()
+    tuples = sample_tuples(z, y, seed=seed, **sampling)
+    losses, sides = lemma1(tuples), theorem1(tuples)
+    hardness = negative_hardness({**(spaces or {}), "learned": z}, y, seed=seed)
+    values = {
+        **{f"lemma1_{name}": float(losses[name].mean()) for name in ("dmt", "dmat", "unbiased")},
+        "lemma1_holds": float(np.mean((losses["dmt"] <= losses["dmat"]) & (losses["dmat"] <= losses["unbiased"]))),
+        "theorem1_left": sides.gap,
+        "theorem1_left_error": sides.gap_error,
+        "theorem1_right_median": float(np.quantile(sides.right, 0.5, method="inverted_cdf")),
+        "theorem1_holds": sides.holds,
+        **{f"tau0_{name}": value for name, value in quartiles(tau0(tuples), seed=seed).items()},
+        "theorem2_supervised": supervised_loss(z, y, seed=seed),
+        **{f"theorem2_{name}": value for name, value in theorem2(tuples, np.shape(z)[1]).items()},
+        **{f"hardness_{name}": value for name, value in hardness.mean.items()},
+    }
+    sizes = {"anchors": len(tuples.anchors), "labelled": tuples.n_labelled, "classes": tuples.n_classes}
+    settings = {"size": int(tuples.m[0] + tuples.q[0]), "temperature": tuples.temperature}
+    notes = () if tuples.with_views else ("no views given: x' = x",)
+    return Result("theory", values, seed, sizes, time.perf_counter() - start, settings, notes)
+
+
+def _negative_pairs(labels: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    known = np.flatnonzero(labels >= 0)
+    if len(np.unique(labels[known])) < 2:
+        raise InputError("The labels hold fewer than two classes, so there is no negative pair.")
+    pairs = np.empty((0, 2), np.int64)
+    while len(pairs) < size:
+        draws = known[rng.integers(0, len(known), (2 * (size - len(pairs)) + 16, 2))]
+        pairs = np.concatenate([pairs, draws[labels[draws[:, 0]] != labels[draws[:, 1]]]])
+    return pairs[:size]
