@@ -50,7 +50,7 @@ class Result:
         facts += [f"{name} {value}" for name, value in self.settings.items()]
         head = f"{self.task}, seed {self.seed}, {self.seconds:.2f} s: {', '.join(facts)}"
         width = max(map(len, self.values), default=0)
-        rows = [f"  {name:<{width}}  {value:7.2f}" for name, value in self.values.items()]
+        rows = [f"  {name:<{width}}  {_short(value):>7}" for name, value in self.values.items()]
         return "\n".join([head, *rows, *(f"  note: {note}" for note in self.notes)])
 
 
@@ -84,9 +84,13 @@ class Summary:
         head = f"{self.results[0].task}, {len(self.results)} runs, {seconds:.2f} s"
         mean, deviation = self.mean, self.deviation
         width = max(map(len, mean), default=0)
-        rows = [f"  {name:<{width}}  {mean[name]:7.2f} ± {deviation[name]:.2f}" for name in mean]
+        rows = [f"  {name:<{width}}  {_short(mean[name]):>7} ± {_short(deviation[name])}" for name in mean]
         notes = dict.fromkeys(note for r in self.results for note in r.notes)
         return "\n".join([head, *rows, *(f"  note: {note}" for note in notes)])
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def repeat(function: Callable[[int], Result], seeds: int | Iterable[int] = 10) -> Summary:

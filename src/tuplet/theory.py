@@ -1,7 +1,7 @@
 """The paper's theory measured on vectors and labels: Lemma 1, Theorem 1, Theorem 2, tau0, negative hardness.
 
-`sample_tuples` gives the similarities that every statement needs; each statement is a short function of them.
-`measure_theory` runs them all. Vectors of any number of nodes: anchors are sampled, with the error this leaves.
+Each function takes vectors and labels (and what `sample_tuples` takes, to sample anchors with), or in their place
+the Tuples that `sample_tuples` gave; `measure` runs them all on one sample. Any number of nodes will do.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from tuplet._check import InputError, check_int, check_labels, check_number
 from tuplet._seed import stream
+from tuplet.graph import Graph
 from tuplet.kmeans import checked_vectors, scale_rows
 from tuplet.links import pair_scores
 from tuplet.results import Result
 from tuplet.tuples import Tuples, sample_tuples
 
-__all__ = ["Hardness", "Theorem1", "Tuples", "lemma1", "measure_theory", "negative_hardness", "quartiles"]
+__all__ = ["Theorem1", "Tuples", "lemma1", "measure", "negative_hardness", "negative_similarities", "quartiles"]
 __all__ += ["sample_tuples", "supervised_loss", "tau0", "theorem1", "theorem2"]
 
 Floats = NDArray[np.float64]
 _RESAMPLES = 200
 
 
-def lemma1(tuples: Tuples) -> dict[str, Floats]:
+def lemma1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> dict[str, Floats]:
     """DMT, DMAT and unbiased loss of each tuple, in the sampled and in the expected form; each array is (a,).
 
     Sampled: the unbiased loss has the q negatives of the others and m more (Eq. 2, 4, 5 on one tuple). Expected:
     means in place of the sums, as in the proof. Lemma 1 says that "dmt" and "dmat" never exceed "unbiased".
     """
-    s, itself = tuples, math.exp(1 / tuples.temperature)
+    s = _tuples(z, y, sampling)
+    itself = math.exp(1 / s.temperature)
     k = s.m + s.q
     forms = {"": (s.plus, s.minus, s.minus + s.minus_more)}
     forms["expected_"] = (s.m * s.plus_mean, s.q * s.minus_mean, k * s.minus_mean)
@@ -47,12 +49,13 @@ def lemma1(tuples: Tuples) -> dict[str, Floats]:
     return losses
 
 
-def tau0(tuples: Tuples) -> Floats:
+def tau0(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Floats:
     """tau0 of each anchor (Eq. 8): tau+ |mean of m positives - E h-| / |mean of m positives - E h+|.
 
     The denominator is a sampling error of order 1 / sqrt(m), so tau0 has a heavy tail: look at quartiles, not at
     the mean. Where both differences vanish (all vectors equal) it is 0, where only the denominator does, infinite.
     """
+    tuples = _tuples(z, y, sampling)
     mean = tuples.plus / tuples.m
     above, below = np.abs(mean - tuples.minus_mean), np.abs(mean - tuples.plus_mean)
     nothing = 1e-12 * mean
@@ -100,9 +103,10 @@ class Theorem1:
         return float(np.mean(self.left <= self.right))
 
 
-def theorem1(tuples: Tuples) -> Theorem1:
+def theorem1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Theorem1:
     """Both losses and both sides of Theorem 1 for each anchor."""
-    s, t = tuples, tuples.temperature
+    s = _tuples(z, y, sampling)
+    t = s.temperature
     unbiased = np.log1p((s.m + s.q) * s.minus_mean / s.view)
     dmati = np.log1p((s.plus + s.minus) / s.view)
     spread = math.exp(1 / t) - math.exp(-1 / t)
@@ -111,12 +115,23 @@ def theorem1(tuples: Tuples) -> Theorem1:
     return Theorem1(unbiased, dmati, np.abs(unbiased - dmati), *sides)
 
 
-def theorem2(tuples: Tuples, d: int, *, delta: float = 0.05, rademacher: float | None = None) -> dict[str, float]:
+def theorem2(
+    z: Any,
+    y: ArrayLike | None = None,
+    *,
+    d: int | None = None,
+    delta: float = 0.05,
+    rademacher: float | None = None,
+    **sampling: Any,
+) -> dict[str, float]:
     """The terms of Theorem 2: DMAT-i loss, and the four under the O(..), medians over anchors where they vary.
 
     `rademacher` is R_S(F) of the encoders F. Without it, F are the linear maps of the measured unit vectors (n, d)
-    with Frobenius norm at most sqrt(d) (the identity is one), where R_S(F) <= d sqrt((m + q + 2) N).
+    with Frobenius norm at most sqrt(d) (the identity is one), where R_S(F) <= d sqrt((m + q + 2) N). `d` is read
+    from `z` unless that is Tuples.
     """
+    tuples = _tuples(z, y, sampling)
+    d = check_int("d", np.shape(z)[1] if d is None and not isinstance(z, Tuples) else d)
     delta = check_number("delta", delta, low=0, high=1, open_low=True, open_high=True)
     k, n = int(tuples.m[0] + tuples.q[0]), tuples.n_labelled
     complexity = d * math.sqrt((k + 2) * n) if rademacher is None else check_number("rademacher", rademacher, low=0)
@@ -150,71 +165,85 @@ def supervised_loss(z: Any, y: ArrayLike, *, sample: int = 20_000, seed: int = 0
     return float(log_loss(labels[known], model.predict_proba(rows), labels=model.classes_))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Hardness:
-    """Cosine similarity of the same random pairs of nodes with different labels, in several spaces.
+def negative_similarities(z: Any, y: ArrayLike, *, n_pairs: int = 100_000, seed: int = 0) -> Floats:
+    """Cosine similarity of random pairs of nodes with different labels: (n_pairs,).
 
-    `counts[name]` (bins,) is the histogram over `edges` (bins + 1,) from -1 to 1; `mean` and `error` its mean and
-    the mean's standard error.
+    Vectors may be dense, CSR or a memory map; a row of zeros has similarity 0. The pairs depend on labels and seed
+    alone, so that raw, filtered and learned vectors are compared on the same ones.
     """
-
-    edges: Floats
-    counts: dict[str, NDArray[np.int64]]
-    mean: dict[str, float]
-    error: dict[str, float]
-    n_pairs: int
-
-    def __repr__(self) -> str:
-        rows = [f"  {name}: {self.mean[name]:.4f} ± {self.error[name]:.4f}" for name in self.mean]
-        return "\n".join([f"mean cosine of {self.n_pairs} negative pairs", *rows])
+    z = checked_vectors(z)
+    labels = check_labels("y", y, z.shape[0])
+    pairs = _negative_pairs(labels, check_int("n_pairs", n_pairs), stream(seed, "hardness"))
+    return pair_scores(z, pairs, "unit").clip(-1, 1)
 
 
 def negative_hardness(
-    spaces: Mapping[str, Any], y: ArrayLike, *, n_pairs: int = 100_000, bins: int = 40, seed: int = 0
-) -> Hardness:
-    """Histograms of the similarity of negative pairs, for example {"raw": x, "filtered": h, "learned": z}.
+    z: Any, y: ArrayLike, *, edges: ArrayLike | None = None, n_pairs: int = 100_000, seed: int = 0
+) -> NDArray[np.int64]:
+    """Histogram (bins,) of `negative_similarities` over `edges` (bins + 1,), 40 bins from -1 to 1 by default.
 
-    Vectors may be dense, CSR or memory maps; rows of zeros have similarity 0.
+    A bin that holds the share p of the pairs has the standard error sqrt(p (1 - p) / n_pairs).
     """
-    labels = np.asarray(y)
-    labels = check_labels("y", labels, len(labels))
-    pairs = _negative_pairs(labels, check_int("n_pairs", n_pairs), stream(seed, "hardness"))
-    edges = np.linspace(-1, 1, check_int("bins", bins) + 1)
-    counts, mean, error = {}, {}, {}
-    for name, vectors in spaces.items():
-        cosines = pair_scores(checked_vectors(vectors, len(labels)), pairs, "unit").clip(-1, 1)
-        counts[name] = np.histogram(cosines, edges)[0].astype(np.int64)
-        mean[name], error[name] = float(cosines.mean()), float(cosines.std() / math.sqrt(len(cosines)))
-    return Hardness(edges, counts, mean, error, len(pairs))
+    marks = np.linspace(-1, 1, 41) if edges is None else np.asarray(edges)
+    return np.histogram(negative_similarities(z, y, n_pairs=n_pairs, seed=seed), marks)[0].astype(np.int64)
 
 
-def measure_theory(
-    z: Any, y: ArrayLike, *, spaces: Mapping[str, Any] | None = None, seed: int = 0, **sampling: Any
+def measure(
+    z: Any,
+    graph: Graph,
+    *,
+    temperature: float = 1.0,
+    seed: int = 0,
+    y: ArrayLike | None = None,
+    spaces: Mapping[str, Any] | None = None,
+    **sampling: Any,
 ) -> Result:
-    """Every statement on the vectors `z` (n, d) and labels `y` (n,), as plain numbers (not percent).
+    """Every statement on the vectors `z` (n, d) and the labels of `graph` (or `y`), as plain numbers, not percent.
 
-    `spaces` are further vectors for the negative hardness (raw, filtered). `sampling` goes to `sample_tuples`.
+    The negative hardness is also measured for graph.x ("raw") and for further vectors given as `spaces`, such as
+    {"filtered": h}. `*_error` are standard errors over the sample. `sampling` goes to `sample_tuples`.
     """
     start = time.perf_counter()
-    tuples = sample_tuples(z, y, seed=seed, **sampling)
+    labels = graph.y if y is None else y
+    if labels is None:
+        raise InputError("The theory is about classes, and the graph has no labels. Give y=...")
+    tuples = sample_tuples(z, labels, temperature=temperature, seed=seed, **sampling)
     losses, sides = lemma1(tuples), theorem1(tuples)
-    hardness = negative_hardness({**(spaces or {}), "learned": z}, y, seed=seed)
+    below = (losses["dmt"] <= losses["dmat"]) & (losses["dmat"] <= losses["unbiased"])
+    raw = {} if graph.x is None else {"raw": graph.x}
     values = {
         **{f"lemma1_{name}": float(losses[name].mean()) for name in ("dmt", "dmat", "unbiased")},
-        "lemma1_holds": float(np.mean((losses["dmt"] <= losses["dmat"]) & (losses["dmat"] <= losses["unbiased"]))),
+        "lemma1_holds": float(below.mean()),
         "theorem1_left": sides.gap,
         "theorem1_left_error": sides.gap_error,
-        "theorem1_right_median": float(np.quantile(sides.right, 0.5, method="inverted_cdf")),
+        "theorem1_right": float(np.quantile(sides.right, 0.5, method="inverted_cdf")),
         "theorem1_holds": sides.holds,
         **{f"tau0_{name}": value for name, value in quartiles(tau0(tuples), seed=seed).items()},
-        "theorem2_supervised": supervised_loss(z, y, seed=seed),
-        **{f"theorem2_{name}": value for name, value in theorem2(tuples, np.shape(z)[1]).items()},
-        **{f"hardness_{name}": value for name, value in hardness.mean.items()},
+        "theorem2_supervised": supervised_loss(z, labels, seed=seed),
+        **{f"theorem2_{name}": value for name, value in theorem2(tuples, d=np.shape(z)[1]).items()},
+        **_hardness_values({**raw, **(spaces or {}), "learned": z}, labels, seed),
     }
     sizes = {"anchors": len(tuples.anchors), "labelled": tuples.n_labelled, "classes": tuples.n_classes}
     settings = {"size": int(tuples.m[0] + tuples.q[0]), "temperature": tuples.temperature}
-    notes = () if tuples.with_views else ("no views given: x' = x",)
+    notes = () if tuples.with_views else ("no views given: the augmented counterpart x' is x itself",)
     return Result("theory", values, seed, sizes, time.perf_counter() - start, settings, notes)
+
+
+def _tuples(z: Any, y: ArrayLike | None, sampling: dict[str, Any]) -> Tuples:
+    if isinstance(z, Tuples):
+        return z
+    if y is None:
+        raise InputError("The theory is about classes: give the labels y beside the vectors.")
+    return sample_tuples(z, y, **sampling)
+
+
+def _hardness_values(spaces: Mapping[str, Any], y: ArrayLike, seed: int) -> dict[str, float]:
+    values = {}
+    for name, vectors in spaces.items():
+        cosines = negative_similarities(vectors, y, seed=seed)
+        values[f"hardness_{name}"] = float(cosines.mean())
+        values[f"hardness_{name}_error"] = float(cosines.std() / math.sqrt(len(cosines)))
+    return values
 
 
 def _negative_pairs(labels: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:

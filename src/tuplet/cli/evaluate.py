@@ -122,11 +122,11 @@ def theory(
     from tuplet.theory import measure
 
     g, z = _graph_and_vectors(vectors, graph, labels, directed)
-    values = measure(z, g, temperature=temperature, seed=seed)
+    result = measure(z, g, temperature=temperature, seed=seed)
     if as_json:
-        print_json(values)
+        print_json(result.to_dict())
         return
-    rows = [[name, f"{value:.4g}"] for name, value in values.items() if isinstance(value, int | float)]
+    rows = [[name, f"{value:.4g}"] for name, value in result.values.items()]
     print_table(f"theory on {vectors}", ["quantity", "value"], rows)
 
 
