@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from tests.conftest import random_graph
 from tuplet import InputError, load_dataset, read_graph
+from tuplet.graph_tables import write_graph_tables
 from tuplet.npz import write_npz
 from tuplet.store import save_graph
 
@@ -180,14 +181,14 @@ def test_missing_values_are_filled_as_named() -> None:
     assert read_graph(edges, table, missing="zero").x[:, 0].tolist() == [2, 0, 6, 0, 0, 0]
     assert read_graph(edges, table, missing="mean").x[:, 0].tolist() == [2, 4, 6, 4, 4, 4]
     # 1 has neighbours 2.0 and 6.0; 3 has 6.0; 4 and 5 reach nothing known
-    assert read_graph(edges, table, missing="neighbors").x[:, 0].tolist() == [2, 4, 6, 6, 4, 4]
+    assert read_graph(edges, table, missing="propagate").x[:, 0].tolist() == [2, 4, 6, 6, 4, 4]
     with pytest.raises(InputError, match=r"Column 'v' of the features misses 4 of 6 values, first in row 2"):
         read_graph(edges, table)
 
 
 def test_neighbours_fill_wave_by_wave_and_categories_too() -> None:
     table = {"id": [0, 1, 2, 3], "c": ["a", None, "", "b"]}
-    g = read_graph([[0, 1], [1, 2], [2, 3], [1, 3]], table, missing="neighbors")
+    g = read_graph([[0, 1], [1, 2], [2, 3], [1, 3]], table, missing="propagate")
     # node 1: mean of a (0) and b (3); node 2: only 3 is known in the same wave
     assert g.x.tolist() == [[1, 0], [0.5, 0.5], [0, 1], [0, 1]]
 
@@ -202,10 +203,9 @@ def test_nodes_of_one_file_only_follow_the_named_choice() -> None:
     def nodes(**options: Any) -> list[int]:
         return read_graph(edges, table, **options).node_ids.tolist()  # type: ignore[no-any-return]
 
-    assert nodes(nodes="all", missing="zero") == [0, 1, 5, 7]
-    assert nodes(nodes="features") == [0, 1, 5]
-    assert nodes(nodes="both") == [0, 1]
-    assert nodes(nodes="edges", missing="mean") == [0, 1, 7]
+    assert nodes(unmatched="keep", missing="zero") == [0, 1, 5, 7]
+    assert nodes(unmatched="drop") == [0, 1]
+    assert read_graph([[0, 1]], table, unmatched="keep").node_ids.tolist() == [0, 1, 5]
     assert read_graph(edges, {"id": [0, 1], "v": [1.0, 2.0]}, missing="mean").x[:, 0].tolist() == [1, 2, 1.5]
 
 
@@ -269,12 +269,10 @@ def test_cora_written_with_text_ids_comes_back_to_the_bit(tmp_path: Path, kind: 
 
 @pytest.mark.slow
 def test_all_datasets_written_with_text_ids_come_back_to_the_bit(tmp_path: Path, data_dir: Path) -> None:
-    from tuplet.vectors import write_graph_tables
-
     for name in ("citeseer", "acm", "dblp", "pubmed", "amazon-photo"):
         g = load_dataset(name)
         named = g.with_(ids=np.array([f"n{i:06d}x" for i in range(g.n_nodes)]))
         write_graph_tables(named, tmp_path / "edges.csv", tmp_path / "nodes.parquet")
-        back = read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet", label="label", nodes="all")
+        back = read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet", label="label", unmatched="keep")
         assert same(back, g), name
         assert np.array_equal(back.ids, named.ids)

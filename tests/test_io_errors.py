@@ -97,7 +97,7 @@ def test_absent_things_are_named(tmp_path: Path) -> None:
         (lambda: read_graph([[0, 1]], {"id": [0, 1], "v": [1, 2]}, label="y"), "no label column 'y'"),
         (lambda: read_graph([[0, 1]], {"id": [0, 1]}), "no columns besides the ids"),
         (lambda: read_graph([[0, 1]], missing="guess"), "missing 'guess' is not known"),
-        (lambda: read_graph([[0, 1]], nodes="most"), "nodes 'most' is not known"),
+        (lambda: read_graph([[0, 1]], unmatched="most"), "unmatched 'most' is not known"),
         (
             lambda: read_graph([[0, 1]], labels={"id": [0, 9], "label": [0, 1]}),
             "1 of 2 ids in the labels are no nodes",

@@ -60,6 +60,17 @@ def dataset_names() -> list[str]:
     return list(datasets())
 
 
+def dataset_table() -> list[dict[str, Any]]:
+    """One row for each dataset: name, sizes, where it is now ("package", a path or "not here"), licence, title."""
+    rows = []
+    for name, entry in datasets().items():
+        place = dataset_path(name)
+        where = "package" if entry.package else "not here" if place is None else str(place)
+        sizes = {"nodes": entry.nodes, "edges": entry.edges, "features": entry.features, "classes": entry.classes}
+        rows.append({"name": name, **sizes, "where": where, "licence": entry.licence, "title": entry.title})
+    return rows
+
+
 def load_dataset(name: str) -> Graph:
     """The graph `name` with features and labels: from the package, TUPLET_DATA, the user cache or the internet.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.tables import Block, compact
 
-MISSING = ("error", "zero", "mean", "neighbors")
+MISSING = ("error", "zero", "mean", "propagate")
 
 
 def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
@@ -36,9 +36,9 @@ def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
 
 
 def fill(block: Block, policy: str, adj: Any) -> Any:
-    """The block's values with missing rows filled: "zero", the column "mean", or the "neighbors" of each node.
+    """The block's values with missing rows filled: "zero", the column "mean", or "propagate" from neighbours.
 
-    "neighbors": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
+    "propagate": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
     changes. Nodes that no known value reaches get the column mean.
     """
     if not block.missing.any() or policy == "zero":
@@ -48,7 +48,7 @@ def fill(block: Block, policy: str, adj: Any) -> Any:
     if not known.any():
         raise InputError(f"Column {block.column!r} has no value at all. Leave it out with columns=.")
     mean = dense[known].mean(axis=0, dtype=np.float64)
-    if policy == "neighbors":
+    if policy == "propagate":
         _spread_from_neighbors(dense, known, adj)
     dense[~known] = mean
     return dense
@@ -74,7 +74,7 @@ def check_missing(blocks: Sequence[Block], what: str) -> None:
             row = int(block.missing.argmax()) + 1
             raise InputError(
                 f"Column {block.column!r} of {what} misses {count} of {len(block.missing)} values, first in row "
-                f"{row}. Choose how to fill them: missing='zero', 'mean' or 'neighbors'."
+                f"{row}. Choose how to fill them: missing='zero', 'mean' or 'propagate'."
             )
 
 

@@ -12,7 +12,7 @@ from tuplet.edge_tables import Edges, adjacency, read_edges
 from tuplet.filling import MISSING, check_missing, fill, side_by_side, spread
 from tuplet.graph import Graph
 from tuplet.ids import is_range, look_up, to_numpy, unify
-from tuplet.node_tables import NODES, node_labels, node_order, read_features, read_labels
+from tuplet.node_tables import UNMATCHED, node_labels, node_order, read_features, read_labels
 from tuplet.npz import read_npz
 from tuplet.tables import column_blocks
 
@@ -32,7 +32,7 @@ def read_graph(
     label: str | None = None,
     directed: bool = False,
     missing: str = "error",
-    nodes: str = "error",
+    unmatched: str = "error",
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
@@ -50,10 +50,9 @@ def read_graph(
     same to numbers, lists (or the text columns in `tokens`) are counted by token, number lists are taken as vectors.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
-    `nodes` says what to do with nodes that only one of the files knows: "error"; "all" keeps them; "features",
-    "edges" or "both" keep only those of that file. `missing` says how absent feature values are filled: "error",
-    "zero", "mean" of the column, or "neighbors", the mean over the node's neighbours; then nodes without a row are
-    kept.
+    `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
+    `missing` says how absent feature values are filled: "error", "zero", "mean" of the column, or "propagate", the
+    mean over the node's neighbours; nodes without a feature row are filled in the same way.
     `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})
@@ -61,7 +60,7 @@ def read_graph(
     (Graph(3 nodes, 2 edges, 1 features), ['cy', 'bob', 'ann'], ('age',))
     """
     check_choice("missing", missing, MISSING)
-    check_choice("nodes", nodes, NODES)
+    check_choice("unmatched", unmatched, UNMATCHED)
     whole = _whole_graph(edges, features, labels)
     if whole is not None:
         return whole.with_(name=name or whole.name)
@@ -74,7 +73,7 @@ def read_graph(
     found = Edges(source_ids, target_ids, found.weights)
     x_ids = known.pop(0) if x_ids is not None else None
     y_ids = known.pop(0) if y_ids is not None else None
-    order = node_order(found, x_ids, y_ids, nodes, missing, by_place=x_matrix is not None)
+    order = node_order(found, x_ids, y_ids, unmatched, missing, by_place=x_matrix is not None)
     adj = adjacency(look_up(found.source, order), look_up(found.target, order), found.weights, len(order), directed)
     names: tuple[str, ...] = ()
     x: Any = x_matrix
@@ -86,7 +85,7 @@ def read_graph(
         names = tuple(feature for block in blocks for feature in block.names)
         rows = look_up(x_ids, order)
         x = side_by_side([fill(spread(block, rows, len(order)), missing, adj) for block in blocks])
-    y, label_names = node_labels(y_table, y_ids, x_table if labels is None else None, x_ids, label, order, nodes)
+    y, label_names = node_labels(y_table, y_ids, x_table if labels is None else None, x_ids, label, order, unmatched)
     ids = to_numpy(order)
     return Graph.from_scipy(
         adj,

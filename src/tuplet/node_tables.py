@@ -20,7 +20,7 @@ from tuplet.tables import NULL_WORDS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NODES = ("error", "all", "features", "edges", "both")
+UNMATCHED = ("error", "keep", "drop")
 _ID_NAMES = ("id", "node_id", "node", "nodeid", "node id")
 _LABEL_NAMES = ("label", "class", "y")
 
@@ -74,7 +74,7 @@ def _load_npy(path: Any) -> NDArray[Any]:
         raise InputError(f"{path} is not a readable .npy file ({error}). Write or copy it again.") from None
 
 
-def node_order(edges: Edges, x_ids: Any, y_ids: Any, nodes: str, missing: str, *, by_place: bool) -> pa.Array:
+def node_order(edges: Edges, x_ids: Any, y_ids: Any, unmatched: str, missing: str, *, by_place: bool) -> pa.Array:
     """The ids of the graph's nodes, in order. `by_place`: row i of the features is node i, so all are nodes."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -94,39 +94,28 @@ def node_order(edges: Edges, x_ids: Any, y_ids: Any, nodes: str, missing: str, *
         return listed
     if x_ids is None:  # labels alone never decide which nodes there are, only their order
         return pa.concat_arrays([listed.filter(pc.invert(isolated)), only_edges])
-    if nodes == "error":
-        _check_matched(with_edges, only_edges, listed, listed.filter(isolated), missing)
-    keep_isolated, keep_unlisted = nodes in ("all", "features"), nodes in ("all", "edges", "error")
-    order = listed if keep_isolated else listed.filter(pc.invert(isolated))
-    if keep_unlisted and len(only_edges):
-        if missing == "error":
-            raise InputError(_without_features(with_edges, only_edges))
-        order = pa.concat_arrays([order, only_edges])
-    if len(order) < 2:
-        raise InputError(f"With nodes={nodes!r} only {len(order)} nodes are left. Do the ids of both files agree?")
-    return order
-
-
-def _check_matched(with_edges: Any, only_edges: Any, listed: Any, isolated: Any, missing: str) -> None:
-    if len(isolated):
+    if unmatched == "drop":
+        both = listed.filter(pc.invert(isolated))
+        if len(both) < 2:
+            raise InputError(f"Only {len(both)} nodes are in both files. Do their ids agree?")
+        return both
+    strangers = listed.filter(isolated)
+    if len(strangers) and unmatched == "error":
         raise InputError(
-            f"{len(isolated)} of {len(listed)} ids in the features are unknown to the edges, for example "
-            f"{examples(isolated)}. Say nodes='all' to keep them as isolated nodes, nodes='both' to leave them out."
+            f"{len(strangers)} of {len(listed)} ids in the features are unknown to the edges, for example "
+            f"{examples(strangers)}. Say unmatched='keep' to keep them as isolated nodes, or 'drop'."
         )
     if len(only_edges) and missing == "error":
-        raise InputError(_without_features(with_edges, only_edges))
-
-
-def _without_features(with_edges: Any, only_edges: Any) -> str:
-    return (
-        f"{len(only_edges)} of {len(with_edges)} nodes in the edges have no feature row, for example "
-        f"{examples(only_edges)}. Fill their rows with missing='zero', 'mean' or 'neighbors', or leave the nodes out "
-        "with nodes='features' or 'both'."
-    )
+        raise InputError(
+            f"{len(only_edges)} of {len(with_edges)} nodes in the edges have no feature row, for example "
+            f"{examples(only_edges)}. Fill their rows with missing='zero', 'mean' or 'propagate', or leave the nodes "
+            "out with unmatched='drop'."
+        )
+    return pa.concat_arrays([listed, only_edges])
 
 
 def node_labels(
-    y_table: Any, y_ids: Any, x_table: Any, x_ids: Any, label: str | None, order: pa.Array, nodes: str
+    y_table: Any, y_ids: Any, x_table: Any, x_ids: Any, label: str | None, order: pa.Array, unmatched: str
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
     """Classes 0.. in node order, -1 where unknown, and their names."""
     table, ids = (y_table, y_ids) if y_table is not None else (x_table, x_ids)
@@ -137,10 +126,10 @@ def node_labels(
         raise InputError(f"There is no label column {name!r}. The columns are: {', '.join(table.column_names)}.")
     rows = look_up(ids, order)
     unknown = ids.filter(_mask(rows < 0))
-    if len(unknown) and nodes == "error" and y_table is not None:
+    if len(unknown) and unmatched == "error" and y_table is not None:
         raise InputError(
             f"{len(unknown)} of {len(ids)} ids in the labels are no nodes, for example {examples(unknown)}. "
-            "Remove these rows, or say nodes='all', 'edges' or 'features' to ignore them."
+            "Remove these rows, or say unmatched='drop' to ignore them."
         )
     codes, names = _classes(table.column(name), name)
     y = np.full(len(order), -1, dtype=np.int64)

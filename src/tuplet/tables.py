@@ -56,10 +56,11 @@ def column_blocks(
     >>> [(block.kind, block.names) for block in column_blocks(t)]
     [('numeric', ('age',)), ('categorical', ('kind=a', 'kind=b')), ('tokens', ('words:x', 'words:y'))]
     """
-    chosen = [name for name in table.column_names if name not in leave_out] if columns is None else list(columns)
+    names = dict.fromkeys(table.column_names)
+    chosen = [name for name in names if name not in leave_out] if columns is None else list(columns)
     for name in [*chosen, *categorical, *tokens]:
-        if name not in table.column_names:
-            raise InputError(f"There is no column {name!r}. The columns are: {', '.join(table.column_names)}.")
+        if name not in names:
+            raise InputError(f"There is no column {name!r}. The columns are: {', '.join(names)}.")
     if not chosen:
         raise InputError("The features have no columns besides the ids. Give at least one feature column.")
     blocks = []
