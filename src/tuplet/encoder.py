@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from tuplet._check import InputError, check_int
 from tuplet._seed import torch_stream
+from tuplet.batches import as_float_tensor
 from tuplet.losses import to_unit
 
 BLOCK_VALUES = 2**24  # row values handled at once by `encode`: 64 MB in float32
@@ -53,11 +54,13 @@ def encode(
     *,
     unit_rows: bool = True,
     out: NDArray[np.float32] | None = None,
+    device: str | torch.device | None = None,
 ) -> NDArray[np.float32]:
     """Vectors (n, d) float32 of all `rows` (n, f), block by block.
 
     `rows` is an array, a memory map or a tensor; each row is scaled to unit length first when `unit_rows`. `out`
-    (n, d) float32, an array or a memory map, receives the result in place of a new array.
+    (n, d) float32, an array or a memory map, receives the result in place of a new array. The encoder moves to
+    `device` where one is given.
     """
     sizes = layer_sizes(encoder)
     n, f = rows.shape
@@ -69,25 +72,19 @@ def encode(
         out = np.empty((n, sizes[-1]), np.float32)
     elif out.shape != (n, sizes[-1]) or out.dtype != np.float32:
         raise InputError(f"out is {out.dtype} {out.shape} but the result is float32 {(n, sizes[-1])}.")
-    device = next(encoder.parameters()).device
+    if device is not None:
+        encoder.to(device)
+    where = next(encoder.parameters()).device
     step = max(1, BLOCK_VALUES // f)
     with torch.no_grad():
         for start in range(0, n, step):
-            block = as_float_tensor(rows[start : start + step]).to(device)
+            block = as_float_tensor(rows[start : start + step]).to(where)
             out[start : start + step] = encoder(to_unit(block) if unit_rows else block).cpu().numpy()
     return out
 
 
-def as_float_tensor(block: Any) -> Tensor:
-    """A float32 tensor of a block of rows; shares memory where the block is float32 already and may be written."""
-    if isinstance(block, Tensor):
-        return block.float()
-    array = np.asarray(block, dtype=np.float32)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
 def _linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)
+    layer = nn.Linear(width_in, width_out, device="meta").to_empty(device="cpu")  # draws nothing
     bound = 1 / math.sqrt(width_in)
     nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
     nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

@@ -1,29 +1,58 @@
-"""DMT, DMAT and DMATi: scikit-learn estimators over the filter, the encoder and `train`."""
+"""DMT, DMAT and DMATi: scikit-learn estimators, thin shells over the filter, the encoder and `train`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from tuplet._check import InputError
-from tuplet.encoder import encode, make_encoder
+from tuplet._check import InputError, check_labels
+from tuplet._seed import seed_of
+from tuplet.batches import pick_device
+from tuplet.checkpoint import Checkpoints, read_model, restore, write_model
+from tuplet.criteria import sample_edges
+from tuplet.encoder import encode, layer_sizes, make_encoder
+from tuplet.features import unit_features
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
-from tuplet.trainer import TrainConfig, train
-from tuplet.weights import ppr
+from tuplet.train_config import TrainConfig
+from tuplet.trainer import train
+from tuplet.training_state import History
+from tuplet.weights import Weights, ppr
 
 Progress = Callable[[str, float], None]
 
 
-class DMATi(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Node vectors without labels: filter, then an encoder trained by the DMAT-i loss (paper, Eq. 6-7)."""
+class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What DMT, DMAT and DMATi share. The constructor only stores; `fit` checks.
 
-    _loss = "dmati"
+    Parameters
+    ----------
+    layers : widths of the encoder's layers; the last one is the dimension d of the vectors.
+    alpha, r, tol : the default filter, personalised PageRank: teleport probability, degree exponent, tolerance.
+    graph_filter : another `GraphFilter`; `alpha`, `r` and `tol` are then not read.
+    temperature : t in h(x, y) = exp(cos(x, y) / t).
+    mask_fraction, n_views : share of columns that a view masks; views a batch. DMT has no views and reads neither.
+    epochs, max_steps : length of training, whichever ends first; with neither, 100 steps, or one epoch if longer.
+    batch_size, lr, weight_decay, schedule, warmup : mini-batches and AdamW, see `TrainConfig`.
+    unit_rows : scale each row of X to unit length before the filter, and each filtered row before the encoder.
+    stop, criterion, patience, n_clusters : `stop="auto"` ends by a label-free criterion, see `TrainConfig`.
+    criteria : label-free criteria to record in `history_`.
+    memory : bytes (or "2GB") that the filter may use.
+    tf32 : on a GPU, allow faster, rounder products.
+    warm_start : `fit` goes on from the present weights instead of new ones.
+    seed : everything random follows from it.  device : "auto", "cpu", "cuda".
+
+    Attributes after `fit`: `embedding_` (n, d) float32, `encoder_`, `history_`, `n_features_in_`.
+    """
+
+    _loss = ""
 
     def __init__(
         self,
@@ -41,7 +70,17 @@ class DMATi(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
+        schedule: str = "constant",
+        warmup: int = 0,
         unit_rows: bool = True,
+        stop: str = "fixed",
+        criterion: str = "silhouette",
+        criteria: Sequence[str] = (),
+        patience: int = 3,
+        n_clusters: int = 10,
+        memory: int | str | None = None,
+        tf32: bool = False,
+        warm_start: bool = False,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
@@ -58,71 +97,207 @@ class DMATi(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.lr = lr
         self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.warmup = warmup
         self.unit_rows = unit_rows
+        self.stop = stop
+        self.criterion = criterion
+        self.criteria = criteria
+        self.patience = patience
+        self.n_clusters = n_clusters
+        self.memory = memory
+        self.tf32 = tf32
+        self.warm_start = warm_start
         self.seed = seed
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress | None = None) -> Any:
-        """Filter the features of graph `X`, train the encoder, embed all nodes."""
-        graph = X if adjacency is None else Graph.from_scipy(adjacency, X, y)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        adjacency: Any = None,
+        progress: Progress | None = None,
+        checkpoint: Checkpoints | str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Filter the features, train the encoder, embed all nodes.
+
+        `X` is a `Graph`, or with `adjacency` a feature matrix. `y` (n,), -1 for unknown, takes the place of the
+        graph's labels; DMATi reads neither. `checkpoint` and `resume` as in `train`.
+        """
+        graph = as_graph(X, adjacency)
+        config, labels = self._config(), self._labels(graph, y)
         rows = self._rows(graph, progress)
-        encoder = make_encoder(rows.shape[1], self.layers, self.seed)
-        config = TrainConfig(
-            loss=self._loss,
-            temperature=self.temperature,
-            mask_fraction=self.mask_fraction,
-            n_views=self.n_views,
-            epochs=self.epochs,
-            max_steps=self.max_steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            unit_rows=self.unit_rows,
-        )
-        labels = None if self._loss == "dmati" else (y if y is not None else graph.y)
+        warm = self.warm_start and hasattr(self, "encoder_")
+        encoder = self._present_encoder(rows) if warm else make_encoder(rows.shape[1], self.layers, self.seed)
+        n_fits = int(self.n_fits_) + 1 if warm else 1
         self.history_ = train(
-            encoder, rows, config, labels=labels, seed=self.seed, device=self.device, progress=progress
+            encoder,
+            rows,
+            config,
+            labels=labels,
+            seed=self.seed if n_fits == 1 else seed_of(self.seed, f"fit {n_fits}"),  # other batches
+            device=self.device,
+            progress=progress,
+            checkpoint=checkpoint,
+            resume=resume,
+            edges=sample_edges(graph, self.seed) if "modularity" in config.watched else None,
         )
-        self.encoder_ = encoder
-        self.n_features_in_ = rows.shape[1]
+        self.encoder_, self.n_fits_ = encoder, n_fits
+        self.n_features_in_ = int(rows.shape[1])
         self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows)
         return self
 
-    def transform(self, X: Any, *, adjacency: Any = None, progress: Progress | None = None) -> NDArray[np.float32]:
-        """Vectors (n, d) of the nodes of graph `X`: filter and encoder, no training."""
-        graph = X if adjacency is None else Graph.from_scipy(adjacency, X)
-        return encode(self.encoder_, self._rows(graph, progress), unit_rows=self.unit_rows)
-
-    def fit_transform(
-        self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress | None = None
+    def transform(
+        self,
+        X: Any,
+        *,
+        adjacency: Any = None,
+        out: NDArray[np.float32] | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[np.float32]:
-        """`fit`, then the vectors of the same nodes."""
-        self.fit(X, y, adjacency=adjacency, progress=progress)
-        return self.embedding_
+        """Vectors (n, d) float32 of a graph with the same feature columns: filter and encoder, no training.
+
+        `out`, an array or a memory map (n, d), receives them in place of a new array.
+        """
+        self._check_fitted()
+        graph = as_graph(X, adjacency)
+        if graph.n_features != self.n_features_in_:
+            raise InputError(
+                f"The graph has {graph.n_features} feature columns but the model was fitted on "
+                f"{self.n_features_in_}. Give the same columns in the same order."
+            )
+        rows = self._rows(graph, progress)
+        return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out, device=pick_device(self.device))
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.float32]:
+        """`fit(X, y, **options)`, then the vectors of its nodes."""
+        return self.fit(X, y, **options).embedding_
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model as a folder, `weights.safetensors` and `model.json`; `tuplet.load` reads it.
+
+        The encoder, the parameters and the history are kept, the embedding is not: `transform` makes it again.
+        """
+        self._check_fitted()
+        meta = {
+            "class": type(self).__name__,
+            "version": version("tuplet"),
+            "params": _plain_params(self),
+            "layers": layer_sizes(self.encoder_),
+            "n_fits": self.n_fits_,
+            "history": self.history_.to_dict(),
+        }
+        write_model(folder, meta, self.encoder_.state_dict())
+
+    def _config(self) -> TrainConfig:
+        names = TrainConfig.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
+        values = {name: getattr(self, name) for name in names}
+        return TrainConfig(**{**values, "loss": self._loss, "criteria": tuple(self.criteria)})
+
+    def _labels(self, graph: Graph, y: Any) -> NDArray[np.int64] | None:
+        if self._loss == "dmati":
+            return None
+        labels = graph.y if y is None else check_labels("y", y, graph.n_nodes)
+        if labels is None:
+            raise InputError(
+                f"{type(self).__name__} needs labels, in graph.y or as y; -1 is unknown. DMATi needs none."
+            )
+        return labels
 
     def _rows(self, graph: Graph, progress: Progress | None) -> NDArray[np.float32]:
+        """The filtered rows (n, f) of the graph's features."""
         if graph.x is None:
-            raise InputError("The graph has no features. Give x=..., one row a node.")
-        graph_filter = self.graph_filter or GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol)
-        return graph_filter.transform(graph, x=_unit(graph.x) if self.unit_rows else None, progress=progress)
+            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
+        graph_filter = self.graph_filter or GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device)
+        if not self.unit_rows:
+            return graph_filter.transform(graph, memory=self.memory, progress=progress)
+        with unit_features(graph.x) as x:
+            return graph_filter.transform(graph, x=x, memory=self.memory, progress=progress)
+
+    def _present_encoder(self, rows: Any) -> Any:
+        sizes = layer_sizes(self.encoder_)
+        if sizes != [rows.shape[1], *self.layers]:
+            raise InputError(
+                f"warm_start: the encoder has sizes {sizes}, but {[rows.shape[1], *self.layers]} are asked for. "
+                "Keep layers and feature columns, or set warm_start=False."
+            )
+        return self.encoder_
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "encoder_"):
+            raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit first.")
 
 
-def _unit(x: Any) -> Any:
-    if sp.issparse(x):
-        length = np.sqrt(x.multiply(x).sum(axis=1))
-        length[length == 0] = 1
-        return sp.csr_array(sp.diags_array(1 / length) @ x).astype(np.float32)
-    length = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(length == 0, 1, length)
+class DMATi(MetricEstimator):
+    """Node vectors without labels: filter, then an encoder trained by the DMAT-i loss (paper, Eq. 6-7).
+
+    >>> from tuplet.synth import block_model
+    >>> graph = block_model([40, 40], seed=0)
+    >>> DMATi(layers=(16, 8), max_steps=5).fit_transform(graph).shape
+    (80, 8)
+    """
+
+    _loss = "dmati"
 
 
-class DMAT(DMATi):
-    """Node vectors from some labels and masked views: the DMAT loss (paper, Eq. 5)."""
+class DMAT(MetricEstimator):
+    """Node vectors from some labels and masked views: the DMAT loss (paper, Eq. 5). Trains on labelled rows only."""
 
     _loss = "dmat"
 
 
-class DMT(DMATi):
-    """Node vectors from some labels: the DMT loss (paper, Eq. 4)."""
+class DMT(MetricEstimator):
+    """Node vectors from some labels: the DMT loss (paper, Eq. 4). Trains on labelled rows only."""
 
     _loss = "dmt"
+
+
+def load(folder: str | os.PathLike[str]) -> Any:
+    """The model that `save` wrote to `folder`, ready for `transform`."""
+    meta, tensors = read_model(folder)
+    classes: dict[str, type[MetricEstimator]] = {cls.__name__: cls for cls in (DMATi, DMAT, DMT)}
+    try:
+        model = classes[meta["class"]](**_params_from_plain(meta["params"]))
+        sizes = [int(size) for size in meta["layers"]]
+        history, n_fits = History.from_dict(meta["history"]), int(meta["n_fits"])
+        encoder = make_encoder(sizes[0], sizes[1:])
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
+    restore(encoder, tensors, str(folder))
+    model.encoder_, model.history_ = encoder, history
+    model.n_features_in_, model.n_fits_ = sizes[0], n_fits
+    return model
+
+
+def as_graph(X: Any, adjacency: Any = None) -> Graph:
+    """The graph that `fit` and `transform` were given: a `Graph`, or features with an adjacency."""
+    if isinstance(X, Graph):
+        if adjacency is not None:
+            raise InputError(
+                "Both a Graph and adjacency= were given. Give the Graph alone, or features and adjacency."
+            )
+        return X
+    if adjacency is None:
+        raise InputError(f"Got {type(X).__name__} without a graph. Give a Graph, or features and adjacency=A.")
+    return Graph.from_scipy(adjacency, X)
+
+
+def _plain_params(model: MetricEstimator) -> dict[str, Any]:
+    """Constructor parameters in JSON's types."""
+    params = model.get_params(deep=False)
+    params["layers"] = [int(width) for width in params["layers"]]
+    params["criteria"] = list(params["criteria"])
+    if params["graph_filter"] is not None:
+        params["graph_filter"] = asdict(params["graph_filter"])
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
+
+
+def _params_from_plain(params: dict[str, Any]) -> dict[str, Any]:
+    params = {**params, "layers": tuple(params["layers"]), "criteria": tuple(params["criteria"])}
+    if params["graph_filter"] is not None:
+        weights = params["graph_filter"]["weights"]
+        restored = Weights(weights["family"], tuple(weights["values"]))
+        params["graph_filter"] = GraphFilter(**{**params["graph_filter"], "weights": restored})
+    return params

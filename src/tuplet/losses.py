@@ -21,7 +21,8 @@ def to_unit(z: Tensor) -> Tensor:
             [0.0000, 0.0000]])
     """
     length = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
-    return z / length.masked_fill(length == 0, 1.0)
+    scaled: Tensor = z / length.masked_fill(length == 0, 1.0)
+    return scaled
 
 
 def tuplet_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, *, temperature: float = 1.0) -> Tensor:

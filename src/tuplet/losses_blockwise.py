@@ -132,7 +132,7 @@ def _join(sums: Tensor, part: Tensor, dim: int, steep: bool) -> None:
 def _pull(
     part: Tensor, row_sums: Tensor, row_grads: Tensor, col_sums: Tensor, col_grads: Tensor, steep: bool
 ) -> Tensor:
-    """The gradient of the log sums by each similarity of the tile: softmax over its row plus softmax over its column."""
+    """The gradient of the log sums by each similarity of the tile: softmax over row plus over column."""
     if steep:
         over_row = torch.exp(part - row_sums[:, None]).mul_(row_grads[:, None])
         return over_row.add_(torch.exp(part - col_sums[None, :]).mul_(col_grads[None, :]))

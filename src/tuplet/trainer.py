@@ -1,11 +1,14 @@
-"""train(): mini-batches of rows -> masked views -> encoder -> loss -> weights. One loop, read top to bottom."""
+"""train(): mini-batches of rows -> masked views -> encoder -> loss -> weights. One loop, read top to bottom.
+
+Same seed, machine and thread count: the same bits. A run that is killed and resumed ends with the bits of one that
+was not, for what is random is a function of (seed, step) and everything else stands in the checkpoint.
+"""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,74 +16,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tuplet._check import InputError, check_choice, check_int, check_labels, check_number
-from tuplet._seed import stream
-from tuplet.encoder import as_float_tensor
+from tuplet._check import InputError, check_labels
+from tuplet.batches import (
+    Batch,
+    block_plan,
+    load_rows,
+    pick_device,
+    prefetch,
+    read_rows,
+    send,
+    step_indices,
+    steps_per_epoch,
+)
+from tuplet.captured import CapturedStep, StepFunction, device_scope
+from tuplet.checkpoint import Checkpoints
 from tuplet.losses import dmat_anchor, dmat_pair, dmati_anchor, dmati_pair, dmt_loss, to_unit
+from tuplet.train_config import TrainConfig
+from tuplet.training_state import History, State, Watch, deferred_interrupt
 from tuplet.views import draw_columns, picks_kept, views_backward
 
+__all__ = ["Checkpoints", "History", "TrainConfig", "train"]
 log = logging.getLogger("tuplet")
 Progress = Callable[[str, float], None]
-DEFAULT_STEPS = 100
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to train.
-
-    Length: `epochs`, `max_steps`, or whichever of the two ends first. With neither, 100 steps, or one epoch where
-    that is longer: quality peaks early and longer training hurts.
-    """
-
-    loss: str = "dmati"
-    temperature: float = 0.5
-    mask_fraction: float = 0.3
-    n_views: int = 2
-    epochs: int | None = None
-    max_steps: int | None = None
-    batch_size: int = 512
-    lr: float = 1e-3
-    weight_decay: float = 0.02
-    unit_rows: bool = True
-
-    def __post_init__(self) -> None:
-        check_choice("loss", self.loss, ("dmati", "dmat", "dmt"))
-        check_number("temperature", self.temperature, low=0, open_low=True)
-        check_number("mask_fraction", self.mask_fraction, low=0, high=1, open_high=True)
-        check_int("n_views", self.n_views)
-        check_int("batch_size", self.batch_size, minimum=2)
-        check_number("lr", self.lr, low=0, open_low=True)
-        check_number("weight_decay", self.weight_decay, low=0)
-        if self.epochs is not None:
-            check_int("epochs", self.epochs)
-        if self.max_steps is not None:
-            check_int("max_steps", self.max_steps)
-
-    def n_steps(self, n_rows: int) -> int:
-        """Training steps for `n_rows` rows."""
-        per_epoch = steps_per_epoch(n_rows, self.batch_size)
-        if self.epochs is None and self.max_steps is None:
-            return max(DEFAULT_STEPS, per_epoch)
-        limits = [self.max_steps, None if self.epochs is None else self.epochs * per_epoch]
-        return min(limit for limit in limits if limit is not None)
-
-
-@dataclass
-class History:
-    """What training saw: one row (a dict) an epoch with its step, mean loss and seconds since the start."""
-
-    rows: list[dict[str, float]] = field(default_factory=list)
-    stopped: str = "fixed"
-
-    @property
-    def loss(self) -> list[float]:
-        """Mean loss of each row."""
-        return [row["loss"] for row in self.rows]
-
-
-def steps_per_epoch(n_rows: int, batch_size: int) -> int:
-    """Batches an epoch; a last batch of one row is skipped."""
-    return n_rows // batch_size + (n_rows % batch_size > 1)
 
 
 def train(
@@ -92,40 +49,60 @@ def train(
     seed: int = 0,
     device: str = "auto",
     progress: Progress | None = None,
-    checkpoint: Any = None,
+    checkpoint: Checkpoints | str | os.PathLike[str] | None = None,
     resume: bool = False,
+    edges: NDArray[np.int64] | None = None,
 ) -> History:
-    """The history of training `encoder`, in place, on `rows` (n, f)."""
+    """Train `encoder` in place on `rows` (n, f), an array, a memory map or a tensor; what was seen comes back.
+
+    `labels` (n,) are read by the losses "dmt" and "dmat" only, which train on the rows whose label is not -1. With a
+    `checkpoint` (a folder, or `Checkpoints` for how often) the state is written there; `resume` goes on from it.
+    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C ends training after the current step.
+    """
     index = _training_rows(rows.shape[0], config.loss, labels)
-    steps = config.n_steps(len(index))
-    per_epoch = steps_per_epoch(len(index), config.batch_size)
-    optimizer = torch.optim.AdamW(encoder.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    history, losses, began = History(), [], time.perf_counter()
-    for step in range(steps):
-        epoch, k = divmod(step, per_epoch)
-        if k == 0:
-            order = stream(seed, f"batches {epoch}").permutation(index)
-        batch = np.sort(order[k * config.batch_size : (k + 1) * config.batch_size])
-        x = as_float_tensor(rows[batch])
-        if config.unit_rows:
-            x = to_unit(x)
-        y = None if labels is None else torch.from_numpy(labels[batch])
-        columns = draw_columns(seed, step, x.shape[1], config.n_views, config.mask_fraction)
-        optimizer.zero_grad()
-        losses.append(_backward(encoder, x, y, torch.from_numpy(columns), config))
-        optimizer.step()
-        if k == per_epoch - 1 or step == steps - 1:
-            mean = float(torch.stack(losses).mean())
-            history.rows.append(
-                {"epoch": epoch, "step": step + 1, "loss": mean, "seconds": time.perf_counter() - began}
-            )
-            losses = []
-        if progress is not None:
-            progress("train", (step + 1) / steps)
-    return history
+    n_steps, per_epoch = config.n_steps(len(index)), steps_per_epoch(len(index), config.batch_size)
+    every, where = config.steps_a_row(len(index)), pick_device(device)
+    state = State(encoder.to(where), config, seed=seed, shape=(*rows.shape, len(index)))
+    watch = Watch(rows, config, seed, edges)
+    checkpoint = checkpoint if isinstance(checkpoint, Checkpoints | None) else Checkpoints(checkpoint)
+    if checkpoint is not None and resume:
+        state.load(checkpoint.file)
+    take_step = _step_function(encoder, state.optimizer, config)
+    if where.type == "cuda" and config.capture:
+        take_step = CapturedStep(take_step)
+    reason = "fixed"
+
+    with device_scope(where, config.tf32), deferred_interrupt() as interrupted:
+        try:
+            for batch in _feed(rows, index, labels, config, seed, where, range(state.step, n_steps)):
+                if state.exhausted:
+                    reason = "auto"
+                    break
+                state.set_lr(config.lr_at(batch.step, n_steps))
+                loss = take_step(batch.x, batch.y, batch.columns)
+                state.add(loss)
+                if state.step % every == 0 or state.step == n_steps:
+                    state.add_row(state.step / per_epoch, lambda: watch(encoder))
+                if checkpoint is not None and checkpoint.due(state.step, per_epoch, state.saved_at):
+                    state.save(checkpoint.file)
+                if progress is not None:
+                    progress("train", state.step / n_steps)
+                if interrupted():
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:  # here, or in the progress callback: the step before it is complete
+            log.warning("training interrupted after %d of %d steps", state.step, n_steps)
+            reason = "interrupted"
+            if checkpoint is not None:
+                state.save(checkpoint.file)
+
+    state.finish(state.step / per_epoch, reason)
+    if checkpoint is not None and reason != "interrupted":
+        state.save(checkpoint.file)
+    return state.history
 
 
 def _training_rows(n: int, loss: str, labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Numbers of the rows to train on: all without labels, else those whose label is known."""
     if loss == "dmati":
         index = np.arange(n)
     elif labels is None:
@@ -137,19 +114,59 @@ def _training_rows(n: int, loss: str, labels: NDArray[np.int64] | None) -> NDArr
     return index
 
 
+def _feed(
+    rows: Any,
+    index: NDArray[np.int64],
+    labels: NDArray[np.int64] | None,
+    config: TrainConfig,
+    seed: int,
+    device: torch.device,
+    steps: range,
+) -> Iterator[Batch]:
+    """The batches of `steps` on `device`: from its memory where the rows fit, else read ahead by a thread."""
+    store = load_rows(rows, device)
+    classes = None if config.loss == "dmati" else torch.from_numpy(np.array(labels, np.int64))
+    n_views = 0 if config.loss == "dmt" else config.n_views
+    order = step_indices(
+        len(index), config.batch_size, seed, steps.start, steps.stop, **block_plan(store, config.shuffle)
+    )
+
+    def batches(target: torch.device) -> Iterator[Batch]:
+        for step, positions in order:
+            chosen = index[positions]
+            columns = draw_columns(seed, step, rows.shape[1], n_views, config.mask_fraction)
+            y = None if classes is None else send(classes[torch.from_numpy(chosen)], target)
+            yield Batch(step, read_rows(store, chosen, target), y, send(torch.from_numpy(columns), target))
+
+    resident = device.type == "cpu" or (isinstance(store, Tensor) and store.device.type == device.type)
+    return batches(device) if resident else prefetch(batches(torch.device("cpu")), device)
+
+
+def _step_function(encoder: nn.Sequential, optimizer: torch.optim.Optimizer, config: TrainConfig) -> StepFunction:
+    """The training step: (x, y, columns) -> loss. All that outlives it changes in place."""
+
+    def step(x: Tensor, y: Tensor | None, columns: Tensor) -> Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        loss = _backward(encoder, to_unit(x) if config.unit_rows else x, y, columns, config)
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def _backward(encoder: nn.Sequential, x: Tensor, y: Tensor | None, columns: Tensor, config: TrainConfig) -> Tensor:
+    """The loss of a batch; its gradients are added to the weights' `.grad`."""
     t = config.temperature
     kept = picks_kept(x.shape[1], config.mask_fraction)
-    if config.loss == "dmt":
-        assert y is not None
-        loss = dmt_loss(encoder(x), y, temperature=t)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+    if config.loss == "dmati":
+        return views_backward(
+            encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
+        )
+    assert y is not None
     if config.loss == "dmat":
-        assert y is not None
         return views_backward(
             encoder, x, columns, lambda u: dmat_anchor(u, y, t), lambda a, v: dmat_pair(a, v, y, t), kept=kept
         )
-    return views_backward(
-        encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
-    )
+    loss = dmt_loss(encoder(x), y, temperature=t)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
