@@ -1,0 +1,114 @@
+"""DGI: deep graph infomax (Velickovic, Fedus, Hamilton, Lio, Bengio and Hjelm, ICLR 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from tuplet._check import check_int, check_number
+from tuplet._seed import torch_stream
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report, unit_rows
+from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, pick_device, to_device
+from tuplet.graph import Graph
+
+
+class DGI(Baseline):
+    """A graph convolution whose nodes can be told from those of a shuffled graph by a summary of the whole.
+
+    One layer of `hidden` units with PReLU. The corrupted graph has the rows of X in random order, the summary is
+    the sigmoid of the mean vector, the discriminator is bilinear. Training ends after `patience` epochs without a
+    lower loss; the weights of the lowest loss are kept. No labels are read.
+    """
+
+    def __init__(
+        self,
+        hidden: int = 512,
+        *,
+        epochs: int = 2000,
+        patience: int = 20,
+        lr: float = 1e-3,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.patience = patience
+        self.lr = lr
+        self.seed = seed
+        self.device = device
+
+    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
+        self.n_features_in_ = checked_features_of(graph, "DGI").shape[1]
+        device = pick_device(self.device)
+        adj, x = _inputs(graph, device)
+        model = _Infomax(self.n_features_in_, check_int("hidden", self.hidden), self.seed).to(device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=check_number("lr", self.lr, low=0, open_low=True))
+        shuffles = torch_stream(self.seed, "shuffles", str(device))
+        best, best_epoch, kept = math.inf, 0, model.encoder.state_dict()
+        self.losses_: list[float] = []
+        for epoch in range(check_int("epochs", self.epochs)):
+            optimizer.zero_grad()
+            loss = model(adj, x, torch.randperm(graph.n_nodes, generator=shuffles, device=device))
+            value = float(loss)  # early stopping needs it on the host
+            if value < best:
+                best, best_epoch = value, epoch
+                kept = {name: part.clone() for name, part in model.encoder.state_dict().items()}
+            loss.backward()
+            optimizer.step()
+            self.losses_.append(value)
+            report(progress, "train", epoch + 1, self.epochs)
+            if epoch - best_epoch >= check_int("patience", self.patience):
+                break
+        model.encoder.load_state_dict(kept)
+        self.encoder_ = model.encoder.cpu()
+        self.embedding_ = self._embed(graph)
+        report(progress, "train", 1, 1)
+        return self
+
+    @torch.no_grad()
+    def _embed(self, graph: Graph) -> Rows:
+        vectors: Rows = self.encoder_(*_inputs(graph, torch.device("cpu"))).numpy()
+        return vectors
+
+
+def _inputs(graph: Graph, device: torch.device) -> tuple[SparseMatrix, Tensor | SparseMatrix]:
+    """The normalised adjacency and the features, each row scaled to sum 1."""
+    return Adjacency.of(graph, device).normalised(), to_device(unit_rows(graph.x, order=1), device)
+
+
+class _Encoder(nn.Module):
+    """PReLU(S X W + b), (n, hidden); `order` takes the rows of X in another order."""
+
+    def __init__(self, n_features: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = GraphConv(n_features, hidden, generator)
+        self.slope = nn.PReLU()
+
+    def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, order: Tensor | None = None) -> Tensor:
+        projected = x @ self.weight.weight
+        rows = projected if order is None else projected[order]
+        out: Tensor = self.slope(adj @ rows + self.weight.bias)
+        return out
+
+
+class _Infomax(nn.Module):
+    """The encoder, and the loss of its discriminator."""
+
+    def __init__(self, n_features: int, hidden: int, seed: int) -> None:
+        super().__init__()
+        generator = torch_stream(seed, "weights")
+        self.encoder = _Encoder(n_features, hidden, generator)
+        self.bilinear = nn.Parameter(torch.empty(hidden, hidden))
+        nn.init.xavier_uniform_(self.bilinear, generator=generator)
+
+    def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, order: Tensor) -> Tensor:
+        """Binary cross-entropy of scores h W s: 1 for the n true nodes, 0 for the n corrupted ones."""
+        true, corrupted = self.encoder(adj, x), self.encoder(adj, x, order)
+        target = self.bilinear @ torch.sigmoid(true.mean(dim=0))
+        scores = torch.cat([true @ target, corrupted @ target])
+        labels = torch.cat([scores.new_ones(len(true)), scores.new_zeros(len(corrupted))])
+        return binary_cross_entropy_with_logits(scores, labels)

@@ -1,0 +1,42 @@
+"""KMeansFeatures: K-Means on the raw features; the edges play no part (MacQueen 1967)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, dense_rows, report
+from tuplet.baselines._spectral import kmeans_labels
+from tuplet.graph import Graph
+
+
+class KMeansFeatures(Baseline):
+    """K-Means on the features as they are. `embedding_` are the features themselves, `labels_` the clusters.
+
+    `device` is accepted for the common contract; the work is done on the CPU.
+
+    >>> g = Graph.from_scipy([[0, 1, 0], [1, 0, 1], [0, 1, 0]], x=[[0.0], [0.1], [5.0]])
+    >>> labels = KMeansFeatures(n_clusters=2).fit(g).labels_
+    >>> labels[0] == labels[1] != labels[2]
+    np.True_
+    """
+
+    def __init__(
+        self, n_clusters: int | None = None, *, n_init: int = 10, seed: int = 0, device: str = "auto"
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.seed = seed
+        self.device = device
+
+    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
+        x = checked_features_of(graph, "KMeansFeatures")
+        k = cluster_count(self.n_clusters, graph, "KMeansFeatures")
+        self.n_features_in_ = x.shape[1]
+        self.labels_ = kmeans_labels(x, k, seed=self.seed, n_init=self.n_init)
+        self.embedding_ = dense_rows(x)
+        report(progress, "train", 1, 1)
+        return self
+
+    def _embed(self, graph: Graph) -> Rows:
+        return dense_rows(graph.x)

@@ -1,0 +1,51 @@
+"""SSGC: simple spectral graph convolution, a mean over diffusion steps (Zhu and Koniusz, ICLR 2021)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
+from tuplet.baselines._spectral import spectral_labels
+from tuplet.filters import GraphFilter
+from tuplet.graph import Graph
+from tuplet.weights import markov
+
+
+class SSGC(Baseline):
+    """alpha X + (1 - alpha) / K times the sum of S^k X over k = 1..K: near and far neighbours weigh the same.
+
+    S is the normalised adjacency with self loops, K is `hops`. `labels_` come from spectral clustering of the
+    linear kernel of the rows.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        hops: int = 16,
+        alpha: float = 0.05,
+        n_init: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.hops = hops
+        self.alpha = alpha
+        self.n_init = n_init
+        self.seed = seed
+        self.device = device
+
+    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
+        x = checked_features_of(graph, "SSGC")
+        k = cluster_count(self.n_clusters, graph, "SSGC")
+        self.n_features_in_ = x.shape[1]
+        self.embedding_ = self._filter().transform(graph, progress=progress)
+        self.labels_ = spectral_labels(self.embedding_, k, seed=self.seed, n_init=self.n_init)
+        return self
+
+    def _filter(self) -> GraphFilter:
+        return GraphFilter(markov(self.hops, self.alpha), tol=1e-6, device=self.device)
+
+    def _embed(self, graph: Graph) -> Rows:
+        return self._filter().transform(graph)
