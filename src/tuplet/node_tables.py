@@ -131,7 +131,7 @@ def node_labels(
             f"{len(unknown)} of {len(ids)} ids in the labels are no nodes, for example {examples(unknown)}. "
             "Remove these rows, or say unmatched='drop' to ignore them."
         )
-    codes, names = _classes(table.column(name), name)
+    codes, names = classes(table.column(name), name)
     y = np.full(len(order), -1, dtype=np.int64)
     y[rows[rows >= 0]] = codes[rows >= 0]
     return y, names
@@ -143,7 +143,7 @@ def _mask(mask: NDArray[np.bool_]) -> Any:
     return pa.array(mask)
 
 
-def _classes(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def classes(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Class numbers; whole numbers 0, 1, .. and -1 stay as they are, anything else is numbered in ascending order."""
     import pyarrow as pa
     import pyarrow.compute as pc
