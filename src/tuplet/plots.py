@@ -58,6 +58,29 @@ def map_panels(
     return _finished(figure, path)
 
 
+def map_vectors(
+    z: Any,
+    y: ArrayLike | None = None,
+    *,
+    label_names: Sequence[str] = (),
+    title: str = "",
+    seed: int = 0,
+    path: str | os.PathLike[str] | None = None,
+) -> Any:
+    """One t-SNE map of the vectors `z` (n, d), coloured by `y` (n,): classes or clusters, -1 grey."""
+    labels = np.full(z.shape[0], -1) if y is None else np.asarray(y)
+    figure = _figure(7.0, 6.4)
+    axes = figure.add_subplot()
+    _scatter(axes, tsne(z, seed=seed), labels, label_names)
+    _dress(axes, title)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    handles, names = axes.get_legend_handles_labels()
+    if y is not None and 0 < len(names) <= 16:
+        figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False, fontsize=8)
+    return _finished(figure, path)
+
+
 def tsne(z: Any, *, seed: int = 0) -> NDArray[np.float64]:
     """Two t-SNE coordinates for each row of `z` (n, d): float64 (n, 2). Wide rows go through an SVD to 50 first."""
     from sklearn.decomposition import TruncatedSVD

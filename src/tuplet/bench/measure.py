@@ -11,14 +11,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuplet import metrics
 from tuplet._check import InputError
-from tuplet.bench.meter import Meter
+from tuplet.bench.graphs import bench_graph, n_clusters_of
+from tuplet.bench.meter import Meter, time_limit
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.rows import Row, new_row
 from tuplet.bench.spec import Job
@@ -47,8 +48,7 @@ class SharedFilter(GraphFilter):
             self.memory.update(key=key, rows=rows, seconds=time.perf_counter() - start, hits=0)
         else:
             self.memory["hits"] += 1
-        rows = self.memory["rows"]
-        return rows  # type: ignore[no-any-return]
+        return cast("NDArray[np.float32]", self.memory["rows"])
 
 
 class Bench:
@@ -63,8 +63,9 @@ class Bench:
         """The row of `job`; whatever goes wrong inside becomes its `error`."""
         meter = Meter()
         try:
-            measured = _task(job.task)(job, self, meter)
-        except (Exception, MemoryError) as error:  # noqa: BLE001
+            with time_limit(job.limit_s):
+                measured = _task(job.task)(job, self, meter)
+        except Exception as error:
             log.info("%s failed: %s", job.key, error)
             self.forget()
             measured = {"metrics": {}, "error": f"{type(error).__name__}: {str(error).strip()[:500]}"}
@@ -79,7 +80,7 @@ class Bench:
         if self._graph is None or self._graph.name != name:
             self.forget()
             with meter.phase("load"):
-                self._graph = load_graph(name)
+                self._graph = bench_graph(name)
         return self._graph
 
     def filter(self, settings: Mapping[str, Any]) -> SharedFilter:
@@ -104,7 +105,12 @@ class Bench:
         if job.method in OURS and job.method not in FILTER_FREE:
             settings["graph_filter"] = self.filter(settings)
             settings = {k: v for k, v in settings.items() if k not in ("alpha", "r", "tol", "self_loops")}
-        given = {"n_clusters": n_clusters or None, "device": self.device, "seed": job.seed, **settings}
+        given = {
+            "device": self.device,
+            "seed": job.seed,
+            **({"n_clusters": n_clusters} if n_clusters else {}),
+            **settings,
+        }
         return make_estimator(job.method, **{k: v for k, v in given.items() if k in known or k in settings})
 
     def fit(self, job: Job, graph: Graph, meter: Meter, *, y: Any = None, n_clusters: int = 0) -> Any:
@@ -119,22 +125,15 @@ class Bench:
         return model
 
 
-def load_graph(name: str) -> Graph:
-    """The dataset `name`, or a graph that we make ourselves: "block:..." (see `tuplet.bench.own`)."""
-    from tuplet.datasets import load_dataset
-
-    return load_dataset(name)
-
-
 def parameters(method: str) -> set[str]:
     """The names of the settings that `method` takes."""
     return set(inspect.signature(type(make_estimator(method)).__init__).parameters) - {"self"}
 
 
 def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Vectors without labels, K-Means, the six metrics; a method that assigns clusters itself is taken at its word."""
+    """Vectors without labels, K-Means, six metrics; clusters that a method assigns itself are taken as they are."""
     graph = bench.graph(job.dataset, meter)
-    model = bench.fit(job, graph.with_(y=None), meter, n_clusters=graph.n_classes)
+    model = bench.fit(job, graph.with_(y=None), meter, n_clusters=n_clusters_of(graph))
     with meter.phase("evaluate"):
         return {"metrics": cluster_values(model, graph, job)}
 
@@ -146,7 +145,7 @@ def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
     own = getattr(model, "labels_", None)
     if own is not None:
         return label_values(own, graph)
-    how = dict(job.settings.get("evaluate", {}))
+    how = {"k": n_clusters_of(graph), **job.settings.get("evaluate", {})}
     return _rounded(cluster_nodes(model.embedding_, graph, seed=job.seed, **how).values)
 
 
@@ -183,9 +182,7 @@ def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
         return {"metrics": _rounded(classify_nodes(z, graph, seed=job.seed, masks=split, **how).values)}
 
 
-def _trained_on(
-    nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter
-) -> NDArray[np.float32]:
+def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter) -> NDArray[np.float32]:
     """DMAT-i vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
     from tuplet.encoder import encode, make_encoder
     from tuplet.trainer import TrainConfig, train

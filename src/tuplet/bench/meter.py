@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import resource
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -43,7 +45,7 @@ class Meter:
 
     @contextmanager
     def fit_phases(self, first: str = "filter") -> Iterator[Callable[[str, float], None]]:
-        """A progress callback whose phase names split the time inside: `first` begins, "embed" is what follows "train"."""
+        """A progress callback whose phases split the time inside; `first` begins, what follows "train" is "embed"."""
         clock = _PhaseClock(self, first)
         try:
             yield clock
@@ -62,7 +64,7 @@ class Meter:
         torch = sys.modules.get("torch")
         if torch is None or not torch.cuda.is_initialized():
             return 0.0
-        return round(torch.cuda.max_memory_allocated() / 1e6, 1)
+        return round(float(torch.cuda.max_memory_allocated()) / 1e6, 1)
 
 
 class _PhaseClock:
@@ -90,10 +92,8 @@ class _PhaseClock:
 
 def reset_peak() -> None:
     """Let the peaks of memory count from now; where the system cannot, they count from the process' start."""
-    try:
+    with suppress(OSError):
         _CLEAR.write_text("5")
-    except OSError:
-        pass
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
@@ -102,6 +102,25 @@ def reset_peak() -> None:
 def resident_bytes() -> int:
     """Resident memory of this process now."""
     return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise TimeoutError inside after `seconds`; only in the main thread, where signals arrive."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"took longer than the limit of {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _peak_bytes() -> int:

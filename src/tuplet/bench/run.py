@@ -156,7 +156,8 @@ def _run_apart(groups: list[list[Job]], device: str, workers: int, started: Star
     """One process a group, `workers` at a time. A process that dies costs its job in flight; the rest goes on."""
     context = multiprocessing.get_context("spawn")
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    pending, active = deque(groups), {}
+    pending = deque(groups)
+    active: dict[Any, tuple[Any, deque[Job]]] = {}
     try:
         while pending or active:
             while pending and len(active) < workers:
@@ -168,14 +169,14 @@ def _run_apart(groups: list[list[Job]], device: str, workers: int, started: Star
                 active[here] = (process, deque(group))
                 started(group[0])
             for pipe in wait(list(active)):
-                process, left = active[pipe]  # type: ignore[index]
-                row = _received(pipe)  # type: ignore[arg-type]
+                process, left = active[pipe]
+                row = _received(pipe)
                 if row is not None:
                     ended(left.popleft(), row)
                     if left:
                         started(left[0])
                     continue
-                del active[pipe]  # type: ignore[arg-type]
+                del active[pipe]
                 process.join()
                 if left:
                     job = left.popleft()
@@ -188,7 +189,7 @@ def _run_apart(groups: list[list[Job]], device: str, workers: int, started: Star
             process.terminate()
 
 
-def _received(pipe: Connection[Any, Any]) -> Row | None:
+def _received(pipe: Any) -> Row | None:
     try:
         row: Row = pipe.recv()
     except (EOFError, OSError):

@@ -185,12 +185,19 @@ class Rung:
         config = TrainConfig(**{k: v for k, v in self.settings.items() if k in known})
         self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
         folder = self.place.path("checkpoint")
-        resume = {} if folder is None else {"checkpoint": folder, "resume": True}
-        train(self.encoder, self.rows, config, seed=self.job.seed, device=self.device, **resume)
-        if folder is not None:
+        train(
+            self.encoder,
+            self.rows,
+            config,
+            seed=self.job.seed,
+            device=self.device,
+            checkpoint=folder,
+            resume=folder is not None and folder.exists(),
+        )
+        if self.place.folder is not None:
             import torch
 
-            torch.save(self.encoder.state_dict(), self.place.path("encoder.pt"))
+            torch.save(self.encoder.state_dict(), self.place.folder / "encoder.pt")
 
     def _open_train(self) -> None:
         import torch
@@ -198,7 +205,8 @@ class Rung:
         from tuplet.encoder import make_encoder
 
         self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
-        self.encoder.load_state_dict(torch.load(self.place.path("encoder.pt"), weights_only=True))
+        assert self.place.folder is not None
+        self.encoder.load_state_dict(torch.load(self.place.folder / "encoder.pt", weights_only=True))
 
     def _embed(self) -> None:
         from tuplet.encoder import encode
@@ -261,7 +269,7 @@ def disk_bytes(n: int, settings: Mapping[str, Any]) -> int:
     """Bytes of a rung on disk: features, filtered rows, the filter's column blocks (twice), edges, vectors."""
     values = n * settings["n_features"]
     edges = 2 * n * settings["edges_per_node"] * 4 + 8 * n
-    return values * (np.dtype(settings["dtype"]).itemsize + 3 * 4) + edges + n * 4 * 256
+    return int(values * (np.dtype(settings["dtype"]).itemsize + 3 * 4) + edges + n * 4 * 256)
 
 
 def _free_memory() -> float:

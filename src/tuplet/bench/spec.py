@@ -8,7 +8,9 @@ seeds = 10
 [[methods]]
 name = "DMAT-i"
 recipe = true                    # start from the dataset's recipe for this task
+settings_from = "baselines.toml" # or from a table of another file: [METHOD], then [METHOD.dataset], [METHOD.task]
 settings = { epochs = 5 }        # then these
+limit_s = 3600                   # a job that takes longer ends with an error
 [methods.per_dataset.acm]        # then these, for one dataset
 alpha = 0.4
 ```
@@ -51,6 +53,7 @@ class Job:
     seed: int
     settings: Mapping[str, Any] = field(hash=False)
     spec: str = ""
+    limit_s: float | None = None  # not part of the identity
 
     @property
     def key(self) -> str:
@@ -75,6 +78,7 @@ class Spec:
     methods: tuple[Mapping[str, Any], ...]
     settings: Mapping[str, Any]
     label: str  # name and hash of the file's text, written to every row
+    folder: Path  # where `settings_from` is looked for
 
     def jobs(self, *, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
         """All jobs in order dataset, method, seed; `only` as in `matches`."""
@@ -90,12 +94,15 @@ class Spec:
                 name, usage = method["name"], method.get("usage", "all")
                 task = method.get("task", self.task)
                 for seed in range(min(count, method.get("seeds", count))):
-                    yield Job(task, dataset, name, usage, seed, settings, self.label)
+                    yield Job(task, dataset, name, usage, seed, settings, self.label, method.get("limit_s"))
 
     def _settings(self, dataset: str, method: Mapping[str, Any]) -> dict[str, Any]:
-        parts = []
+        parts: list[Mapping[str, Any]] = []
         if method.get("recipe", False):
             parts.append(recipe_settings(dataset, self.task, method=method["name"], usage=method.get("usage", "all")))
+        if "settings_from" in method:
+            table = _settings_table(self.folder / method["settings_from"], method["name"])
+            parts += [values_of(table), values_of(table.get(dataset, {})), values_of(table.get(self.task, {}))]
         parts += [self.settings, method.get("settings", {}), method.get("per_dataset", {}).get(dataset, {})]
         return merged(*parts)
 
@@ -112,8 +119,8 @@ def load_spec(path: str | Path) -> Spec:
         raise InputError(f"{file} is not valid TOML: {error}.") from None
     for key in data:
         check_choice(f"{file.name}: key", key, ("task", "datasets", "seeds", "methods", "settings", "about"))
-    task = check_choice(f"{file.name}: task", data.get("task"), TASKS)
-    methods = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
+    task: str = check_choice(f"{file.name}: task", str(data.get("task")), TASKS)
+    methods: tuple[Mapping[str, Any], ...] = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
     if not methods or not data.get("datasets"):
         raise InputError(f"{file.name} needs `datasets` and at least one [[methods]] block.")
     return Spec(
@@ -123,6 +130,7 @@ def load_spec(path: str | Path) -> Spec:
         seeds=check_int("seeds", data.get("seeds", 10)),
         methods=methods,
         settings=data.get("settings", {}),
+        folder=file.parent,
         label=f"{file.stem}:{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}",
     )
 
@@ -152,13 +160,37 @@ def digest(settings: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
+def values_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a table: plain values, and those written as { value = .., source = ".." }; no inner tables."""
+    entries = {k: v["value"] if isinstance(v, Mapping) and "value" in v else v for k, v in table.items()}
+    return {k: v for k, v in entries.items() if not isinstance(v, Mapping) and k not in ("source", "note")}
+
+
+def _settings_table(file: Path, method: str) -> Mapping[str, Any]:
+    if not file.is_file():
+        raise InputError(f"There is no {file}, from which the settings of {method} should come.")
+    table: Mapping[str, Any] = tomllib.loads(file.read_text()).get(method, {})
+    return table
+
+
 def _checked_method(file: str, method: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in method:
         check_choice(
             f"{file}: key of [[methods]]",
             key,
-            ("name", "usage", "recipe", "settings", "per_dataset", "seeds", "skip", "task"),
+            (
+                "name",
+                "usage",
+                "recipe",
+                "settings",
+                "settings_from",
+                "per_dataset",
+                "seeds",
+                "skip",
+                "task",
+                "limit_s",
+            ),
         )
     if "name" not in method:
-        raise InputError(f"{file}: a [[methods]] block has no name. Give one, such as name = \"DMAT-i\".")
+        raise InputError(f'{file}: a [[methods]] block has no name. Give one, such as name = "DMAT-i".')
     return method

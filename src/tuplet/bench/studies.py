@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet.bench.meter import Meter, reset_peak, resident_bytes
@@ -19,7 +20,7 @@ BINS = 50
 
 
 def convergence(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Seconds from features to vectors (filter, training to the method's own stop, embedding), and the accuracy there.
+    """Seconds from features to vectors (filter, training to the method's own stop, embedding), and the metrics there.
 
     With `evaluate.curve = [30, 100, ..]` the model is trained that many steps, once for each number with the same
     seed, and `series` holds the metrics and the seconds along the way.
@@ -54,7 +55,7 @@ def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
     with meter.phase("evaluate"):
-        values = np.asarray(tau0_of_nodes(model.embedding_, graph.y, temperature=model.temperature))
+        values = tau0_of_nodes(model.embedding_, labels_of(graph), temperature=model.temperature, seed=job.seed)
     values = values[np.isfinite(values)]
     q1, median, q3 = (round(float(q), 4) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     low, high = np.quantile(values[values > 0], (0.005, 0.995))
@@ -76,7 +77,9 @@ def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
         rows = model.graph_filter.transform(graph, x=unit_features(graph.x))
         sources = {"features": graph.x, "filtered": rows, "vectors": model.embedding_}
         edges = np.linspace(-1, 1, BINS + 1)
-        found = {name: negative_hardness(z, graph.y, edges=edges, seed=job.seed) for name, z in sources.items()}
+        found = {
+            name: negative_hardness(z, labels_of(graph), edges=edges, seed=job.seed) for name, z in sources.items()
+        }
     middle = (edges[1:] + edges[:-1]) / 2
     shares = {name: np.asarray(counts) / np.sum(counts) for name, counts in found.items()}
     means = {f"mean_{name}": round(float(share @ middle), 5) for name, share in shares.items()}
@@ -138,9 +141,19 @@ def parse_size(name: str) -> dict[str, int]:
     kind, _, rest = name.partition(":")
     try:
         size = {key: int(float(value)) for key, value in (part.split("=") for part in rest.split(","))}
-        return {key: size[key] for key in ("n", "e", "f", "b")} if kind == "rmat" else {}["rmat"]
+        found = {key: size[key] for key in ("n", "e", "f", "b")}
     except (ValueError, KeyError):
-        raise InputError(f'{name!r} does not state a size. Write it like "rmat:n=2e4,e=10,f=256,b=512".') from None
+        found = {}
+    if kind != "rmat" or not found:
+        raise InputError(f'{name!r} does not state a size. Write it like "rmat:n=2e4,e=10,f=256,b=512".')
+    return found
+
+
+def labels_of(graph: Graph) -> NDArray[np.int64]:
+    """The labels of `graph`, which must have some."""
+    if graph.y is None:
+        raise InputError(f"{graph!r} has no labels, and this study is about classes.")
+    return graph.y
 
 
 def made_graph(size: dict[str, int], meter: Meter) -> Graph:
@@ -151,4 +164,5 @@ def made_graph(size: dict[str, int], meter: Meter) -> Graph:
     with meter.phase("load"):
         x = np.empty((size["n"], size["f"]), np.float32)
         fill_random(x, seed=0)
-        return rmat(size["n"], size["e"], seed=0).with_(x=x)
+        graph: Graph = rmat(size["n"], size["e"], seed=0).with_(x=x)
+        return graph

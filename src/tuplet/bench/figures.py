@@ -1,0 +1,145 @@
+"""The paper's figures from rows (and, for the map of Cora, from a model that is trained for it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuplet import plots
+from tuplet.bench.published import Cell, Number, read_published
+from tuplet.bench.recipes import estimator_settings, recipe_settings
+from tuplet.bench.rows import read_rows
+from tuplet.bench.tables import Group, group_rows
+
+METRICS = ("accuracy", "nmi", "ari", "f1", "modularity", "conductance")
+
+
+def draw_figures(
+    rows: str | Path | Iterable[str | Path],
+    folder: str | Path,
+    *,
+    published: str | Path | None = None,
+    cora_map: bool = True,
+) -> list[Path]:
+    """Draw every figure that the rows allow into `folder` as PNG; the files that were written.
+
+    `cora_map` trains DMAT-i by its recipe on Cora for the three maps (raw, filtered, learned).
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    groups = group_rows(read_rows(rows))
+    numbers = read_published(published)
+    written = [draw_cora_map(place / "map-cora.png")] if cora_map else []
+    for task, draw in FIGURES.items():
+        mine = [g for g in groups if g.task == task]
+        written += draw(mine, place, numbers) if any(g.runs for g in mine) else []
+    return written
+
+
+def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Path:
+    """t-SNE of Cora's features, filtered features and DMAT-i vectors by the recipe."""
+    from tuplet.datasets import load_dataset
+    from tuplet.estimators import DMATi
+    from tuplet.filters import GraphFilter
+    from tuplet.kmeans import scale_rows
+    from tuplet.weights import ppr
+
+    graph = load_dataset("cora")
+    settings = estimator_settings(recipe_settings("cora"))
+    rows = GraphFilter(ppr(settings["alpha"]), r=settings["r"]).transform(graph, x=scale_rows(graph.x))
+    z = DMATi(**settings, seed=seed).fit(graph.with_(y=None)).embedding_
+    parts = (scale_rows(part) for part in (graph.x, rows, z))
+    plots.map_panels(*parts, graph.y, label_names=graph.label_names, sample=sample, seed=seed, path=path)
+    return Path(path)
+
+
+def _convergence(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]) -> list[Path]:
+    """Metrics against steps for the runs that have a curve; accuracy against seconds beside the other methods."""
+    written = []
+    for g in groups:
+        curves = [row["series"] for row in g.rows if "series" in row]
+        if not curves:
+            continue
+        series, stop = curves[0], g.rows[0]["settings"].get("max_steps")
+        lines = {name: (series["steps"], series[name]) for name in METRICS if name in series}
+        times: dict[str, tuple[Any, Any]] = {g.method: (series["seconds"], series["accuracy"])}
+        for other in groups:
+            if other.dataset == g.dataset and other.method != g.method:
+                times[other.method] = (_values(other, "convergence_seconds")[:1], _values(other, "accuracy")[:1])
+        path = folder / f"convergence-{g.dataset}.png"
+        title = f"{plots.dataset_title(g.dataset)}: metrics while training"
+        plots.convergence(lines, times, title=title, chosen=stop, path=path)
+        written.append(path)
+    return written
+
+
+def _tau0(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]) -> list[Path]:
+    series = _series(groups)
+    shapes = {dataset: (found["edges"], found["counts"]) for dataset, found in series.items()}
+    medians = {g.dataset: g.values["median"][0] for g in groups if g.runs}
+    theirs = {d: numbers[cell].mean for d in shapes if (cell := ("tau0", d, "DMAT-i", "all", "median")) in numbers}
+    path = folder / "tau0.png"
+    plots.tau0_panels(shapes, medians=medians, published=theirs, path=path)
+    return [path]
+
+
+def _hardness(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]) -> list[Path]:
+    names = ("features", "filtered", "vectors")
+    series = _series(groups)
+    shapes = {dataset: {name: found[name] for name in names} for dataset, found in series.items()}
+    path = folder / "hardness.png"
+    plots.hardness_panels(shapes, next(iter(series.values()))["edges"], path=path)
+    return [path]
+
+
+def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]) -> list[Path]:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for g in (g for g in groups if g.runs):
+        point = (g.values["nodes"][0], g.values["total_seconds"][0])
+        lines.setdefault(g.method, []).append(point)
+    path = folder / "time-against-nodes.png"
+    plots.time_against_nodes(lines, stops=scale_stops(groups), title="Filter to clusters, R-MAT", path=path)
+    return [path]
+
+
+def scale_stops(groups: Sequence[Group]) -> dict[str, tuple[float, str]]:
+    """The smallest rung at which each method failed, and why, in a few words."""
+    from tuplet.bench.scale import nodes_of
+
+    stops: dict[str, tuple[float, str]] = {}
+    for g in groups:
+        nodes = nodes_of(g.dataset)
+        if g.error and nodes < stops.get(g.method, (float("inf"), ""))[0]:
+            stops[g.method] = (nodes, short_reason(g.error))
+    return stops
+
+
+def short_reason(error: str) -> str:
+    """ "out of memory", "limit" or the first words of the error.
+
+    >>> short_reason("MemoryError: needs 120 GB"), short_reason("TimeoutError: took longer than the limit of 9 s")
+    ('out of memory', 'time limit')
+    """
+    text = error.lower()
+    if "memory" in text or "killed" in text:
+        return "out of memory"
+    return "time limit" if "timeout" in text else error[:30]
+
+
+def _series(groups: Sequence[Group]) -> dict[str, Any]:
+    """The series of the first good run of each dataset."""
+    return {g.dataset: row["series"] for g in groups for row in g.rows[::-1] if "series" in row}
+
+
+def _values(group: Group, metric: str) -> Sequence[float]:
+    number = group.number(metric)
+    return [] if number is None else [number.mean]
+
+
+FIGURES: dict[str, Callable[[Sequence[Group], Path, Mapping[Cell, Number]], list[Path]]] = {
+    "convergence": _convergence,
+    "tau0": _tau0,
+    "hardness": _hardness,
+    "scale": _scale,
+}

@@ -1,0 +1,213 @@
+"""The body of each section of the report: tables and counts, one function a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tuplet.bench.tables import Comparison, Group, cell, markdown_table
+from tuplet.plots import dataset_title
+
+FOUR = ("accuracy", "nmi", "ari", "f1")
+SIX = (*FOUR, "modularity", "conductance")
+OURS = "DMAT-i"
+# The paper's table: cost of training in nodes N, edges E, features d, layers L and batch B.
+PAPER_COSTS = {
+    "DMAT-i": ("L·B·d²", "B·d + L·d²"),
+    **dict.fromkeys(("GCA", "DGI", "SDCN", "ProGCL"), ("L·E·d + L·N·d²", "N·d + E + L·d²")),
+    **dict.fromkeys(("AGC", "SSGC", "AGE"), ("E·d + N·d", "N·d + E")),
+}
+SIZES = {"n": "nodes N", "e": "edges E", "f": "features d", "b": "batch B"}
+
+
+def clustering_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """Our method on every metric, how many cells reach the paper's, then every method on each metric."""
+    parts = []
+    for method, usage in c.methods:
+        if method == OURS:
+            rows = [[dataset_title(d), *(_cell(c, d, method, usage, m) for m in SIX)] for d in c.datasets]
+            parts += [f"**{method}**", markdown_table(["graph", *SIX], rows), _clustering_counts(c)]
+    parts.append(_means(c))
+    for metric in SIX:
+        parts += [f"**{metric}, every method**", _by_method(c, metric)]
+    parts.append(
+        "Modularity and conductance of ACM, DBLP and Citeseer count self loops as edges, as the paper's do; the "
+        "plain values are in the rows. Lower conductance is better."
+    )
+    return parts
+
+
+def _clustering_counts(c: Comparison) -> str:
+    lines = []
+    for text, metrics, against in (
+        ("accuracy at or above the paper's DMAT-i", ("accuracy",), "same"),
+        ("cells of accuracy, NMI, ARI and F1 at or above it", FOUR, "same"),
+        ("graphs with accuracy at or above the best of all methods in the paper's table", ("accuracy",), "best"),
+    ):
+        reached, compared = c.count(OURS, metrics, against=against)
+        if compared:
+            lines.append(f"- {text}: {reached} of {compared}")
+    return "\n".join(lines)
+
+
+def _means(c: Comparison) -> str:
+    """Means over the graphs that all methods have, so that methods can be compared on one line."""
+    rows = []
+    for method, usage in c.methods:
+        values = [[c.ours(d, method, usage, m) for m in FOUR] for d in c.datasets]
+        if all(number is not None for row in values for number in row):
+            means = np.mean([[n.mean for n in row if n is not None] for row in values], axis=0)
+            rows.append([method, *(f"{value:.2f}" for value in means)])
+    title = f"**Means over the {len(c.datasets)} graphs**"
+    return f"{title}\n\n{markdown_table(['method', *FOUR], rows)}" if rows else ""
+
+
+def classification_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """Test accuracy of each method and usage on each graph."""
+    lines = []
+    total = reached_total = 0
+    for method, usage in c.methods:
+        if method in ("DMT", "DMAT", OURS):
+            reached, compared = c.count(method, ("accuracy",), usage=usage, slack=0.3)
+            total, reached_total = total + compared, reached_total + reached
+    if total:
+        lines.append(f"- cells of DMT, DMAT and DMAT-i at or above the paper's minus 0.3: {reached_total} of {total}")
+    return [_by_method(c, "accuracy"), "\n".join(lines)]
+
+
+def links_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """AUC and average precision of each method on each graph."""
+    lines = []
+    for text, against in (("the paper's DMAT-i", "same"), ("the best of its methods", "best")):
+        reached, compared = c.count(OURS, ("auc", "ap"), against=against)
+        if compared:
+            lines.append(f"- cells of DMAT-i at or above {text}: {reached} of {compared}")
+    return ["**AUC**", _by_method(c, "auc"), "**Average precision**", _by_method(c, "ap"), "\n".join(lines)]
+
+
+def convergence_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """Seconds of each method on each graph."""
+    about = "Seconds from features to vectors. The paper's were measured on another machine (NVIDIA V100)."
+    return [about, _by_method(c, "convergence_seconds")]
+
+
+def tau0_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """Quartiles beside the paper's."""
+    rows, near = [], 0
+    for g in groups:
+        cells, ratio = [], math.nan
+        for metric in ("q1", "median", "q3"):
+            ours, paper = g.number(metric), c.paper(g.dataset, g.method, g.usage, metric)
+            cells.append("-" if ours is None else f"{ours.mean:.2f}" + (f" ({paper.mean:.2f})" if paper else ""))
+            if metric == "median" and ours is not None and paper is not None:
+                ratio = ours.mean / paper.mean
+        near += 0.1 < ratio < 10
+        rows.append([dataset_title(g.dataset), *cells, "-" if math.isnan(ratio) else f"{ratio:.2f}"])
+    table = markdown_table(["graph", "Q1 (paper)", "median (paper)", "Q3 (paper)", "median / paper's"], rows)
+    return [table, f"- medians within a factor of ten of the paper's: {near} of {len(rows)}"]
+
+
+def hardness_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """Mean similarity among negative pairs, and the share of hard ones, for the three sets of vectors."""
+    sources = ("features", "filtered", "vectors")
+    columns = ["graph", *(f"mean, {s}" for s in sources), *(f"above 0.25, {s}" for s in sources)]
+    rows = []
+    for g in groups:
+        means = [_plain(g.number(f"mean_{s}"), 3) for s in sources]
+        shares = [_plain(g.number(f"hard_{s}"), 1) for s in sources]
+        rows.append([dataset_title(g.dataset), *means, *shares])
+    about = "Cosine similarity of random pairs of nodes with different labels; share of pairs above 0.25 in percent."
+    return [about, markdown_table(columns, rows)]
+
+
+def complexity_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """How seconds and memory grow with each size, as the exponent of a power law, beside the paper's O()."""
+    rows = []
+    for method in dict.fromkeys(g.method for g in groups):
+        mine = [g for g in groups if g.method == method and g.runs]
+        compute, memory = PAPER_COSTS.get(method, ("-", "-"))
+        for title, measure, theirs in (("seconds", "step_ms", compute), ("memory", "train_mb", memory)):
+            exponents = [_plain(exponent(mine, size, measure), 2) for size in SIZES]
+            rows.append([f"{method}, {title}", *exponents, theirs])
+    about = (
+        "Measured exponent of the cost in each size, the others fixed (0: does not grow, 1: linear). DMAT-i: one "
+        "training step; the other methods: their whole fit on the graph. Small sizes hide under fixed costs."
+    )
+    return [about, markdown_table(["", *SIZES.values(), "paper, O()"], rows)]
+
+
+def exponent(groups: Sequence[Group], size: str, measure: str) -> float | None:
+    """Slope of log(measure) against log(size) over the groups that differ from the first in `size` alone."""
+    points = []
+    for g in groups:
+        same = all(g.values[s][0] == groups[0].values[s][0] for s in SIZES if s != size)
+        value = g.number(measure)
+        if same and value is not None and value.mean > 0:
+            points.append((math.log(g.values[size][0]), math.log(value.mean)))
+    return slope(points)
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """Least-squares slope; None with fewer than two different x.
+
+    >>> slope([(0, 1), (1, 3), (2, 5)])
+    2.0
+    """
+    x, y = np.array([p[0] for p in points]), np.array([p[1] for p in points])
+    if len(set(x.tolist())) < 2:
+        return None
+    return float(((x - x.mean()) @ (y - y.mean())) / ((x - x.mean()) @ (x - x.mean())))
+
+
+def scale_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+    """The ladder: seconds by phase, peaks of memory and disk; the slope of time against nodes."""
+    phases = ("generate", "filter", "train", "embed", "kmeans")
+    parts = []
+    for method in dict.fromkeys(g.method for g in groups):
+        mine = [g for g in groups if g.method == method]
+        rows, points = [], []
+        for g in sorted((g for g in mine if g.runs), key=lambda g: g.values["nodes"][0]):
+            seconds = [_mean(row["seconds"].get(p, 0.0) for row in g.rows if "error" not in row) for p in phases]
+            total = g.number("total_seconds")
+            peaks = [_plain(g.number(name), 0) for name in ("peak_mb", "disk_mb")]
+            rows.append([f"{g.values['nodes'][0]:.0e}".replace("e+0", "e"), *(f"{s:.2f}" for s in seconds)])
+            rows[-1] += [_plain(total, 1), *peaks]
+            if total is not None:
+                points.append((math.log10(g.values["nodes"][0]), math.log10(max(total.mean, 1e-9))))
+        parts.append(f"**{method}**")
+        if rows:
+            parts.append(markdown_table(["nodes", *phases, "all but generate", "peak MB", "disk MB"], rows))
+        steep = slope(points)
+        if steep is not None:
+            parts.append(f"- slope of log seconds against log nodes: {steep:.2f}")
+        parts += [f"- stops at {g.dataset}: {g.error}" for g in mine if g.error and not g.runs][:1]
+    return parts
+
+
+def _by_method(c: Comparison, metric: str) -> str:
+    rows = []
+    for method, usage in c.methods:
+        name = f"{method} (training nodes)" if usage == "train" else method
+        rows.append([name, *(_cell(c, d, method, usage, metric) for d in c.datasets)])
+    return markdown_table(["method", *map(dataset_title, c.datasets)], rows)
+
+
+def _cell(c: Comparison, dataset: str, method: str, usage: str, metric: str) -> str:
+    group = c.groups.get((dataset, method, usage))
+    error = "" if group is None else group.error
+    where: Any = (dataset, method, usage, metric)
+    return cell(c.ours(*where), c.paper(*where), metric, error)
+
+
+def _plain(value: Any, digits: int) -> str:
+    if value is None:
+        return "-"
+    return f"{getattr(value, 'mean', value):.{digits}f}"
+
+
+def _mean(values: Any) -> float:
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0
