@@ -50,15 +50,16 @@ def read_labels(labels: Any, id: str | None, text: dict[str, Any]) -> tuple[Any,
 
 def _id_table(given: Any, id: str | None, text: dict[str, Any], what: str) -> tuple[pa.Table, pa.Array]:
     """The table with its id column first, and the checked ids."""
-    table, layout = read_table(given, **text, as_text=lambda names: (_id_name(names, id, what),))
+    table, layout = read_table(given, **text, as_text=lambda names: (id_name(names, id, what),))
     check_rows(table.num_rows, what.capitalize())
-    key = _id_name(table.column_names, id, what)
+    key = id_name(table.column_names, id, what)
     ids = id_column(table.column(key), f"column {key!r} of {what}", from_text=layout is not None)
     check_unique(ids, what)
     return table.select([key, *(name for name in table.column_names if name != key)]), ids
 
 
-def _id_name(names: Sequence[str], id: str | None, what: str) -> str:
+def id_name(names: Sequence[str], id: str | None, what: str) -> str:
+    """The id column: as given, by its usual names, else the first."""
     if id is not None and id in names:
         return id
     if id is not None:
