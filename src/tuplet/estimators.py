@@ -128,10 +128,11 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         graph = as_graph(X, adjacency)
         config, labels = self._config(), self._labels(graph, y)
-        rows = self._rows(graph, progress)
+        pick_device(self.device)
         warm = self.warm_start and hasattr(self, "encoder_")
-        encoder = self._present_encoder(rows) if warm else make_encoder(rows.shape[1], self.layers, self.seed)
-        n_fits = int(self.n_fits_) + 1 if warm else 1
+        encoder = self._present_encoder(graph) if warm else make_encoder(_width(graph), self.layers, self.seed)
+        rows = self._rows(graph, progress)
+        n_fits: int = getattr(self, "n_fits_", 0) + 1 if warm else 1
         self.history_ = train(
             encoder,
             rows,
@@ -163,7 +164,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         graph = as_graph(X, adjacency)
-        if graph.n_features != self.n_features_in_:
+        if _width(graph) != self.n_features_in_:
             raise InputError(
                 f"The graph has {graph.n_features} feature columns but the model was fitted on "
                 f"{self.n_features_in_}. Give the same columns in the same order."
@@ -208,19 +209,17 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, graph: Graph, progress: Progress | None) -> NDArray[np.float32]:
         """The filtered rows (n, f) of the graph's features."""
-        if graph.x is None:
-            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
         graph_filter = self.graph_filter or GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device)
         if not self.unit_rows:
             return graph_filter.transform(graph, memory=self.memory, progress=progress)
         with unit_features(graph.x) as x:
             return graph_filter.transform(graph, x=x, memory=self.memory, progress=progress)
 
-    def _present_encoder(self, rows: Any) -> Any:
-        sizes = layer_sizes(self.encoder_)
-        if sizes != [rows.shape[1], *self.layers]:
+    def _present_encoder(self, graph: Graph) -> Any:
+        sizes, asked = layer_sizes(self.encoder_), [_width(graph), *self.layers]
+        if sizes != asked:
             raise InputError(
-                f"warm_start: the encoder has sizes {sizes}, but {[rows.shape[1], *self.layers]} are asked for. "
+                f"warm_start: the encoder has sizes {sizes}, but {asked} are asked for. "
                 "Keep layers and feature columns, or set warm_start=False."
             )
         return self.encoder_
@@ -233,10 +232,9 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class DMATi(MetricEstimator):
     """Node vectors without labels: filter, then an encoder trained by the DMAT-i loss (paper, Eq. 6-7).
 
-    >>> from tuplet.synth import block_model
-    >>> graph = block_model([40, 40], seed=0)
-    >>> DMATi(layers=(16, 8), max_steps=5).fit_transform(graph).shape
-    (80, 8)
+    >>> graph = Graph.from_scipy(np.ones((5, 5)), x=np.eye(5))
+    >>> DMATi(layers=(16, 8), max_steps=3).fit_transform(graph).shape
+    (5, 8)
     """
 
     _loss = "dmati"
@@ -282,6 +280,13 @@ def as_graph(X: Any, adjacency: Any = None) -> Graph:
     if adjacency is None:
         raise InputError(f"Got {type(X).__name__} without a graph. Give a Graph, or features and adjacency=A.")
     return Graph.from_scipy(adjacency, X)
+
+
+def _width(graph: Graph) -> int:
+    """Number of feature columns; a graph without any is an error."""
+    if graph.x is None:
+        raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
+    return graph.n_features
 
 
 def _plain_params(model: MetricEstimator) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""Checkpoints and model files: exact resume, also after kill -9; nothing half-written; damage is reported."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tuplet._check import InputError
+from tuplet.checkpoint import CHECKPOINT, Checkpoints, read_model, read_state, restore, write_model, write_state
+from tuplet.encoder import make_encoder
+from tuplet.trainer import TrainConfig, train
+
+ROWS = np.random.default_rng(0).random((50, 9), dtype=np.float32)
+CONFIG = TrainConfig(max_steps=17, batch_size=16, check_every=4)
+
+
+def stopped_at(step: int) -> object:
+    def progress(phase: str, done: float) -> None:
+        if round(done * 17) == step:
+            raise RuntimeError("the machine went away")
+
+    return progress
+
+
+@pytest.mark.parametrize("stop", ["fixed", "auto"])
+@pytest.mark.parametrize("step", [1, 6, 8, 16])
+def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path, step: int, stop: str) -> None:
+    config = TrainConfig(max_steps=17, batch_size=16, check_every=4, stop=stop, patience=9, n_clusters=3)
+    whole, broken, fresh = (make_encoder(9, (6, 4), seed) for seed in (0, 0, 1))
+    expected = train(whole, ROWS, config, seed=3)
+    plan = Checkpoints(tmp_path / "run", minutes=None, steps=1)
+    with pytest.raises(RuntimeError):
+        train(broken, ROWS, config, seed=3, checkpoint=plan, progress=stopped_at(step))  # type: ignore[arg-type]
+    history = train(fresh, ROWS, config, seed=3, checkpoint=plan, resume=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), fresh.parameters()))
+    assert history.loss == expected.loss and history.best_step == expected.best_step
+    assert [p.name for p in (tmp_path / "run").iterdir()] == [CHECKPOINT]
+
+
+CHILD = """
+import sys, time, numpy as np
+from tuplet.encoder import make_encoder
+from tuplet.trainer import Checkpoints, TrainConfig, train
+rows = np.random.default_rng(0).random((50, 9), dtype=np.float32)
+slow = lambda phase, done: (print("step", flush=True), time.sleep(0.05))
+train(make_encoder(9, (6, 4), 0), rows, TrainConfig(max_steps=17, batch_size=16, check_every=4), seed=3,
+      checkpoint=Checkpoints(sys.argv[1], steps=2), progress=slow)
+"""
+
+
+def test_a_run_killed_in_mid_epoch_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", CHILD, tmp_path], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for _ in range(7):
+            child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+    _, meta = read_state(tmp_path / CHECKPOINT)
+    assert 0 < meta["step"] < 17 and meta["step"] % 4 != 0  # not at the end of an epoch of 4 steps
+    killed, whole = make_encoder(9, (6, 4), 5), make_encoder(9, (6, 4), 0)
+    history = train(killed, ROWS, CONFIG, seed=3, checkpoint=tmp_path, resume=True)
+    expected = train(whole, ROWS, CONFIG, seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), killed.parameters()))
+    assert history.loss == expected.loss
+
+
+def test_resuming_a_finished_run_changes_nothing_and_a_longer_one_goes_on(tmp_path: Path) -> None:
+    first, again, longer, whole = (make_encoder(9, (6, 4), seed) for seed in (0, 1, 2, 0))
+    train(first, ROWS, CONFIG, checkpoint=tmp_path)
+    history = train(again, ROWS, CONFIG, checkpoint=tmp_path, resume=True)
+    assert history.rows[-1]["step"] == 17
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters()))
+    more = TrainConfig(max_steps=30, batch_size=16, check_every=4)
+    train(longer, ROWS, more, checkpoint=tmp_path, resume=True)
+    train(whole, ROWS, more)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), longer.parameters()))
+
+
+def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    def progress(phase: str, done: float) -> None:
+        if done > 0.5:
+            raise KeyboardInterrupt
+
+    encoder, whole = make_encoder(9, (6, 4), 0), make_encoder(9, (6, 4), 0)
+    assert train(encoder, ROWS, CONFIG, checkpoint=tmp_path, progress=progress).interrupted
+    history = train(encoder, ROWS, CONFIG, checkpoint=tmp_path, resume=True)
+    assert history.stopped == "fixed" and history.loss == train(whole, ROWS, CONFIG).loss
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), encoder.parameters()))
+
+
+def test_resume_without_a_checkpoint_starts_from_the_beginning(tmp_path: Path) -> None:
+    assert (
+        train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path / "new", resume=True).rows[-1]["step"] == 17
+    )
+
+
+@pytest.mark.parametrize(("change", "name"), [({"lr": 0.5}, "lr"), ({"batch_size": 20}, "batch_size")])
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, change: dict[str, float], name: str) -> None:
+    train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path)
+    other = TrainConfig(**{"max_steps": 17, "batch_size": 16, "check_every": 4, **change})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=f"written with {name} = "):
+        train(make_encoder(9, (6, 4)), ROWS, other, checkpoint=tmp_path, resume=True)
+    with pytest.raises(InputError, match="written with seed = 0, but now it is 1"):
+        train(make_encoder(9, (6, 4)), ROWS, CONFIG, seed=1, checkpoint=tmp_path, resume=True)
+    with pytest.raises(InputError, match="written with shape"):
+        train(make_encoder(9, (6, 4)), ROWS[:40], CONFIG, checkpoint=tmp_path, resume=True)
+    with pytest.raises(InputError, match="do not fit the encoder"):
+        train(make_encoder(9, (5, 4)), ROWS, CONFIG, checkpoint=tmp_path, resume=True)
+
+
+def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / CHECKPOINT
+    write_state(file, {"a": torch.ones(3)}, {"step": 1})
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(InputError, match="damaged"):
+        read_state(file)
+    with pytest.raises(InputError, match="There is no file"):
+        read_state(tmp_path / "none")
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / CHECKPOINT
+    write_state(file, {"a": torch.ones(3)}, {"step": 1})
+    monkeypatch.setattr("safetensors.torch.save_file", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_state(file, {"a": torch.zeros(3)}, {"step": 2})
+    assert read_state(file)[1] == {"step": 1}
+
+
+def test_checkpoints_are_due_by_minutes_epochs_or_steps() -> None:
+    now = time.monotonic()
+    assert not Checkpoints("x").due(6, 6, now)
+    assert Checkpoints("x").due(6, 6, now - 601)
+    assert Checkpoints("x", epochs=2).due(12, 6, now) and not Checkpoints("x", epochs=2).due(6, 6, now)
+    assert Checkpoints("x", steps=5).due(10, 6, now) and not Checkpoints("x", steps=5).due(11, 6, now)
+    with pytest.raises(InputError, match="steps must be at least 1"):
+        Checkpoints("x", steps=0)
+
+
+def test_a_model_folder_goes_there_and_back(tmp_path: Path) -> None:
+    encoder, other = make_encoder(9, (6, 4), 0), make_encoder(9, (6, 4), 1)
+    write_model(tmp_path / "m", {"class": "DMATi"}, other.state_dict())
+    write_model(tmp_path / "m", {"class": "DMATi"}, encoder.state_dict())  # replaces the first
+    meta, tensors = read_model(tmp_path / "m")
+    restore(other, tensors, "here")
+    assert meta["class"] == "DMATi" and all(
+        torch.equal(a, b) for a, b in zip(encoder.parameters(), other.parameters())
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == ["model.json", "weights.safetensors"]
+    assert load_file(tmp_path / "m" / "weights.safetensors").keys() == encoder.state_dict().keys()
+
+
+def test_a_folder_that_is_no_model_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "thesis.tex").write_text("ten years of work")
+    with pytest.raises(InputError, match="is not a model folder"):
+        write_model(tmp_path / "m", {}, {})
+    assert (tmp_path / "m" / "thesis.tex").read_text() == "ten years of work"
+    with pytest.raises(InputError, match="does not exist"):
+        write_model(tmp_path / "absent" / "m", {}, {})
+
+
+@pytest.mark.parametrize("damage", ["no folder", "no json", "no weights", "short weights", "bad json", "old format"])
+def test_damaged_model_folders_are_reported(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "m"
+    if damage != "no folder":
+        write_model(folder, {"class": "DMATi"}, {"a": torch.ones(4)})
+    if damage == "no json":
+        (folder / "model.json").unlink()
+    elif damage == "no weights":
+        (folder / "weights.safetensors").unlink()
+    elif damage == "short weights":
+        (folder / "weights.safetensors").write_bytes((folder / "weights.safetensors").read_bytes()[:20])
+    elif damage == "bad json":
+        (folder / "model.json").write_text('{"format": 1,')
+    elif damage == "old format":
+        (folder / "model.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(InputError, match=r"missing|damaged|format 99"):
+        read_model(folder)
