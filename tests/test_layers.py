@@ -15,9 +15,9 @@ ROOT = Path(tuplet.__file__).parent
 FLOORS = [
     ["_check", "_seed", "_jit"],
     ["graph", "store", "io", "tables", "doors", "vectors", "datasets", "edges", "splits", "synth", "convert"],
-    ["weights", "kernels", "filters", "svd", "kmeans"],
-    ["views", "encoder", "losses"],
-    ["trainer", "checkpoint", "criteria"],
+    ["weights", "kernels", "filters", "features", "svd", "kmeans"],
+    ["views", "encoder", "losses", "losses_blockwise", "batches"],
+    ["trainer", "train_config", "training_state", "checkpoint", "criteria", "captured"],
     ["estimators", "selfdmat", "baselines", "updates"],
     ["metrics", "results", "tasks", "links", "probe", "tuples", "theory"],
     ["bench", "plots"],
