@@ -4,7 +4,8 @@
 
 Rows are cut into pieces of equal work (edges, not rows: hubs), one piece a thread, one parallel region a hop. Each
 row is summed by one thread in the order of its edges, so the result does not depend on the number of threads. Index
-arrays come in as unsigned views: numba checks signed ones for negative indices, at over twice the time.
+arrays come in as unsigned views: numba checks signed ones for negative indices, at over twice the time. Four rows
+are added at a time, which halves the time again against one: the sum is then loaded and stored a quarter as often.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from tuplet._jit import jit
 from tuplet.kernels.prefetch import prefetch
 
 COLUMNS = 128  # a block's row is 512 bytes: 8 cache lines for each gather, still small enough for hubs to stay cached
-_AHEAD = 8  # edges; how far ahead of the sum the rows of z are asked for
-_RUN = 512  # edges; partial sums of this length keep the float32 error of a hub's sum small
 
 
 def hop(
@@ -38,25 +37,15 @@ def hop(
     keep: float = 0.0,
     threads: int | None = None,
 ) -> None:
-    """Write one hop into `out` (n, c). `z` and `x` are (n, c) too, float32 and C-contiguous; `x` may be `out`-free.
+    """Write one hop into `out` (n, c), float32 and C-contiguous like `z` and `x`. `inverse` (n,) holds 1 / d_u.
 
-    `inverse` (n,) holds 1 / d_u, 0 for a node without edges. `keep` = 0 never reads what `out` held before.
+    What has the factor 0 is not read: `out` may start uninitialised with `keep` = 0, `x` may be anything with
+    `shift` = 0, and with `loop` = 0 `z` may have any number of rows (a general product CSR times dense).
     """
     pieces = balanced_pieces(indptr, threads or get_num_threads())
-    _hop(
-        pieces,
-        indptr.view(np.uint64),
-        indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64),
-        weights,
-        inverse,
-        z,
-        x,
-        out,
-        np.float32(loop),
-        np.float32(scale),
-        np.float32(shift),
-        np.float32(keep),
-    )
+    unsigned = np.uint32 if indices.dtype.itemsize == 4 else np.uint64
+    factors = (np.float32(loop), np.float32(scale), np.float32(shift), np.float32(keep))
+    _hop(pieces, indptr.view(np.uint64), indices.view(unsigned), weights, inverse, z, x, out, *factors)
 
 
 def balanced_pieces(indptr: NDArray[Any], pieces: int) -> NDArray[np.uint64]:
@@ -100,41 +89,71 @@ def _hop(
     for piece in prange(len(pieces) - 1):
         total = np.empty(128, np.float32)
         part = np.empty(128, np.float32)
-        for first in range(np.uint64(0), np.uint64(z.shape[1]), np.uint64(128)):
-            width = min(np.uint64(128), np.uint64(z.shape[1]) - first)
+        columns = np.uint64(out.shape[1])
+        for first in range(np.uint64(0), columns, np.uint64(128)):
+            width = min(np.uint64(128), columns - first)
             for u in range(pieces[piece], pieces[piece + 1]):
-                for c in range(width):
-                    total[c] = loop * z[u, first + c]
+                total[:] = np.float32(0)
+                if loop != np.float32(0):
+                    for c in range(width):
+                        total[c] = loop * z[u, first + c]
                 _add_neighbours(indptr[u], indptr[u + np.uint64(1)], indices, weights, z, first, width, total, part)
-                factor = scale * inverse[u]
-                if keep == np.float32(0):
-                    for c in range(width):
-                        out[u, first + c] = factor * total[c] + shift * x[u, first + c]
-                else:
-                    for c in range(width):
-                        out[u, first + c] = factor * total[c] + shift * x[u, first + c] + keep * out[u, first + c]
+                _finish_row(u, first, width, scale * inverse[u], total, x, shift, out, keep)
+
+
+@jit  # type: ignore[untyped-decorator]
+def _finish_row(
+    u: Any, first: Any, width: Any, factor: Any, total: Any, x: Any, shift: Any, out: Any, keep: Any
+) -> None:
+    for c in range(width):
+        total[c] *= factor
+    if shift != np.float32(0):
+        for c in range(width):
+            total[c] += shift * x[u, first + c]
+    if keep != np.float32(0):
+        for c in range(width):
+            total[c] += keep * out[u, first + c]
+    for c in range(width):
+        out[u, first + c] = total[c]
 
 
 @jit  # type: ignore[untyped-decorator]
 def _add_neighbours(
     start: Any, end: Any, indices: Any, weights: Any, z: Any, first: Any, width: Any, total: Any, part: Any
 ) -> None:
+    """Add the rows of the edges [start, end) to `total`, by partial sums of 512 edges: hubs keep their precision."""
     for run in range(start, end, np.uint64(512)):
         stop = min(end, run + np.uint64(512))
-        for c in range(width):
-            part[c] = np.float32(0)
-        for e in range(run, stop):
-            if e + np.uint64(8) < end:
-                ahead = np.uint64(indices[e + np.uint64(8)])
-                for c in range(np.uint64(0), width, np.uint64(16)):
-                    prefetch(z, ahead, first + c)
-            v = np.uint64(indices[e])
+        part[:] = np.float32(0)
+        fours = run + (stop - run) // np.uint64(4) * np.uint64(4)
+        for e in range(run, fours, np.uint64(4)):
+            _ask_ahead(e, np.uint64(4), indices, z, first, width)
+            a, b = np.uint64(indices[e]), np.uint64(indices[e + np.uint64(1)])
+            c, d = np.uint64(indices[e + np.uint64(2)]), np.uint64(indices[e + np.uint64(3)])
             if weights is None:
-                for c in range(width):
-                    part[c] += z[v, first + c]
+                for i in range(width):
+                    part[i] += (z[a, first + i] + z[b, first + i]) + (z[c, first + i] + z[d, first + i])
             else:
-                w = weights[e]
-                for c in range(width):
-                    part[c] += w * z[v, first + c]
-        for c in range(width):
-            total[c] += part[c]
+                wa, wb = weights[e], weights[e + np.uint64(1)]
+                wc, wd = weights[e + np.uint64(2)], weights[e + np.uint64(3)]
+                for i in range(width):
+                    left = wa * z[a, first + i] + wb * z[b, first + i]
+                    part[i] += left + (wc * z[c, first + i] + wd * z[d, first + i])
+        for e in range(fours, stop):
+            _ask_ahead(e, np.uint64(1), indices, z, first, width)
+            v = np.uint64(indices[e])
+            w = np.float32(1) if weights is None else weights[e]
+            for i in range(width):
+                part[i] += w * z[v, first + i]
+        for i in range(width):
+            total[i] += part[i]
+
+
+@jit  # type: ignore[untyped-decorator]
+def _ask_ahead(edge: Any, count: Any, indices: Any, z: Any, first: Any, width: Any) -> None:
+    """Prefetch the rows that come 8 edges later, past the end of the row too: most rows are short."""
+    edge += np.uint64(8)
+    if edge + count <= np.uint64(len(indices)):
+        for e in range(edge, edge + count):
+            for c in range(np.uint64(0), width, np.uint64(16)):
+                prefetch(z, np.uint64(indices[e]), first + c)

@@ -1,0 +1,143 @@
+"""Reading blocks of columns out of features of any kind, and moving rows between arrays with threads.
+
+A reader is `read(start, first, scale, out)`: rows start.. and columns first.. of X, row u times scale[u], into the
+float32 block `out`. It never holds more than a few rows of X beside the block.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tuplet.graph import Features
+
+Block: TypeAlias = NDArray[np.float32]
+Reader: TypeAlias = Callable[[int, int, Block, Block], None]
+
+_CHUNK = 2**24  # bytes of a block that one thread moves at a time
+
+
+def make_reader(x: Features, projection: Any = None) -> Reader:
+    """The reader of X, or of X times `projection` (f, k) where one is given."""
+    if projection is not None:
+        return _projected_reader(x, projection)
+    if sp.issparse(x):
+        return _csr_reader(x)
+
+    def read(start: int, first: int, scale: Block, out: Block) -> None:
+        rows, columns = out.shape
+        part = x[start : start + rows, first : first + columns]
+        np.multiply(part, scale[start : start + rows, None], out=out, casting="same_kind")
+
+    return read
+
+
+def _csr_reader(x: Any) -> Reader:
+    from tuplet.kernels.csr import cut_columns
+
+    def read(start: int, first: int, scale: Block, out: Block) -> None:
+        cut_columns(x.indptr, x.indices, x.data, start, first, scale, out)
+
+    return read
+
+
+def _projected_reader(x: Features, projection: Any) -> Reader:
+    cached: dict[tuple[int, int], Block] = {}
+
+    def read(start: int, first: int, scale: Block, out: Block) -> None:
+        rows, columns = out.shape
+        if (first, columns) not in cached:
+            part = projection[:, first : first + columns]
+            dense = part.toarray() if sp.issparse(part) else part
+            cached.clear()
+            cached[first, columns] = np.ascontiguousarray(dense, dtype=np.float32)
+        chunk = x[start : start + rows]
+        if chunk.dtype != np.float32:
+            chunk = chunk.astype(np.float32)
+        np.multiply(chunk @ cached[first, columns], scale[start : start + rows, None], out=out)
+
+    return read
+
+
+def fill_block(read: Reader, x: Features, first: int, scale: Block, out: Block) -> None:
+    """Read all rows of one block of columns, by threads; pages of a memory-mapped X are given back on the way."""
+
+    def chunk(start: int, stop: int) -> None:
+        read(start, first, scale, out[start:stop])
+
+    over_rows(chunk, len(out), x_row_bytes(x, out.shape[1]), after=lambda: forget_pages(x))
+
+
+def x_row_bytes(x: Features, columns: int) -> int:
+    """Bytes of memory that reading one row of `columns` columns of X touches."""
+    return int(columns * 4 if sp.issparse(x) else max(columns * 4, min(x.shape[1] * x.dtype.itemsize, 4096)))
+
+
+def over_rows(
+    work: Callable[[int, int], None], n: int, row_bytes: int, *, after: Callable[[], None] | None = None
+) -> None:
+    """Call `work(start, stop)` for chunks of the n rows, from several threads; `after()` once in a while."""
+    step = max(1, _CHUNK // max(1, row_bytes))
+    chunks = [(start, min(n, start + step)) for start in range(0, n, step)]
+    threads = thread_count()
+    if threads == 1 or len(chunks) == 1:
+        for start, stop in chunks:
+            work(start, stop)
+            if after is not None:
+                after()
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for group in range(0, len(chunks), threads):
+            list(pool.map(lambda pair: work(*pair), chunks[group : group + threads]))
+            if after is not None:
+                after()
+
+
+def thread_count() -> int:
+    """Threads that numba would use: NUMBA_NUM_THREADS or the cores."""
+    from numba import get_num_threads
+
+    return int(get_num_threads())
+
+
+def forget_pages(array: Any) -> None:
+    """Drop the pages of a memory map from this process (they stay in the file and in the system's cache)."""
+    for part in (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,):
+        mapped = mapped_file(part)
+        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def mapped_file(array: Any) -> mmap.mmap | None:
+    """The memory map under `array`, or None for an array in memory."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+        if isinstance(array, memoryview):
+            array = array.obj
+    return array
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now; a guess of 300 MB where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 300_000_000
+
+
+def free_memory() -> int:
+    """Bytes of memory that the system could give now."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            fields = dict(line.split(":") for line in file)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return 4_000_000_000

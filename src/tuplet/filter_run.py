@@ -1,0 +1,159 @@
+"""The way of one filtering: operator, device and block width are chosen, then blocks go to memory or to disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet import filter_disk, filter_gpu
+from tuplet._check import InputError, check_out_path, parse_bytes
+from tuplet.filter_cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
+from tuplet.filter_operator import Operator, Plan, make_operator, make_plan
+from tuplet.filter_reduce import column_map
+from tuplet.filter_rows import Block, Reader, free_memory, make_reader, mapped_file, over_rows, resident_bytes
+from tuplet.graph import Features, Graph
+
+if TYPE_CHECKING:
+    from tuplet.filters import GraphFilter
+
+log = logging.getLogger("tuplet")
+
+BLOCK = 2**28  # bytes of a block where memory is free: wide enough for few parallel regions, small beside the result
+SLACK = 100_000_000  # bytes of a budget kept for chunks on their way
+
+
+def run_filter(
+    spec: GraphFilter,
+    graph: Graph,
+    x: Features,
+    out: str | os.PathLike[str] | None,
+    memory: int | str | None,
+    progress: Callable[[str, float], None] | None,
+) -> NDArray[np.float32]:
+    """Filter `x` over `graph` as `spec` says, into memory or into the file `out`."""
+    path = None if out is None else check_out_path(out)
+    budget = None if memory is None else parse_bytes(memory)
+    if budget is None and path is not None:
+        budget = resident_bytes() + free_memory() // 2
+    op = make_operator(graph, direction=spec.direction, self_loops=spec.self_loops)
+    projection = None if spec.columns is None else column_map(x, spec.columns, spec.reduction, spec.seed)
+    f = int((x if projection is None else projection).shape[1])
+    plan = make_plan(spec.weights, spec.tol, spec.series, op.symmetric) if spec.method == "exact" else None
+    device = "cpu" if plan is None else filter_gpu.choose_device(spec.device, plan.products * len(op.indices) * f)
+    log.info("filter %s %s on %s: %d x %d", spec.weights, spec.method, device, op.n, f)
+
+    def tick(fraction: float) -> None:
+        if progress is not None:
+            progress("filter", fraction)
+
+    def make_engine(read: Reader, source: Features, columns: int) -> Engine:
+        on_cpu = lambda: _cpu_engine(spec, op, plan, read, source, columns)  # noqa: E731
+        if plan is None or device == "cpu":
+            return on_cpu()
+        on_device = filter_gpu.device_engine(op, plan, spec.r, read, source, columns, device)
+        return filter_gpu.with_fallback(on_device, on_cpu)
+
+    if path is not None:
+        assert budget is not None
+        width = block_width(op, f, budget, projection, 0)
+        key = filter_disk.job_key(
+            repr(sorted(spec.settings().items())), [graph.indptr, graph.indices, graph.weights], x
+        )
+        job = filter_disk.Job(path, key, op.n, f, width)
+        return _to_disk(filter_disk.resumed(job), x, projection, budget, make_engine, tick)
+    width = block_width(op, f, budget, projection, 4 * op.n * f)
+    result = np.empty((op.n, f), np.float32)
+    read = make_reader(x, projection)
+    if plan is not None and device != "cpu" and _on_device(op, plan, spec.r, read, result, device, tick):
+        return result
+    _to_memory(result, _cpu_engine(spec, op, plan, read, x, width), width, tick)
+    return result
+
+
+def _cpu_engine(
+    spec: GraphFilter, op: Operator, plan: Plan | None, read: Reader, x: Features, columns: int
+) -> Engine:
+    if plan is not None:
+        return exact_engine(op, plan, spec.r, read, x, columns)
+    alpha, r_max = spec.weights.values[0], float(spec.r_max or 0)
+    if spec.method == "push":
+        return push_engine(op, alpha, r_max, spec.r, read, x, columns)
+    walks = int(spec.n_walks or 0)
+    return bidirectional_engine(op, alpha, r_max, walks, spec.seed, spec.r, read, x, columns)
+
+
+def _on_device(op: Operator, plan: Plan, r: float, read: Reader, result: Block, device: str, tick: Tick) -> bool:
+    """Whether the device could filter everything into `result`; says in the log when its memory did not do."""
+    try:
+        columns = filter_gpu.columns_that_fit(op.n, len(op.indices), result.shape[1], device)
+        if columns >= 1:
+            filter_gpu.filter_through_device(op, plan, r, read, result, device, columns=columns, tick=tick)
+            return True
+    except RuntimeError as error:
+        if not filter_gpu.is_out_of_memory(error):
+            raise
+    log.warning("the graph and one block of columns do not fit in the memory of %s: filtering on the CPU", device)
+    return False
+
+
+def _to_memory(result: Block, engine: Engine, columns: int, tick: Tick) -> None:
+    n, f = result.shape
+    for first in range(0, f, columns):
+        width = min(columns, f - first)
+        block = engine(first, width, lambda part, first=first, width=width: tick((first + part * width) / f))  # type: ignore[misc]
+
+        def copy(start: int, stop: int, first: int = first, width: int = width, block: Block = block) -> None:
+            result[start:stop, first : first + width] = block[start:stop]
+
+        over_rows(copy, n, 4 * width)
+
+
+def _to_disk(
+    job: filter_disk.Job,
+    x: Features,
+    projection: Any,
+    budget: int,
+    make_engine: Callable[[Reader, Features, int], Engine],
+    tick: Tick,
+) -> NDArray[np.float32]:
+    split = projection is None and filter_disk.must_split(x, budget, len(job.firsts))
+    filter_disk.check_disk(job, x.nbytes if split else 0)
+    filter_disk.open_job(job)
+    if not split:
+        return filter_disk.run_job(job, make_engine(make_reader(x, projection), x, job.columns), tick)
+    filter_disk.split_columns(job, x, lambda part: tick(0.05 * part))
+    nothing = np.empty((0, job.columns), x.dtype)  # the reader opens the cut files itself; no pages to give back
+    engine = make_engine(filter_disk.read_part(job), nothing, job.columns)
+    return filter_disk.run_job(job, engine, lambda part: tick(0.05 + 0.95 * part))
+
+
+def block_width(op: Operator, f: int, budget: int | None, projection: Any, result_bytes: int) -> int:
+    """Columns of a block: all where they are few, else as many as the budget leaves room for."""
+    free = f if 4 * op.n * f <= BLOCK else max(128, BLOCK // (4 * op.n) // 128 * 128)
+    if budget is None:
+        return min(f, free)
+    _warm_up()
+    graph_bytes = sum(a.nbytes for a in (op.indptr, op.indices, op.weights) if a is not None and mapped_file(a))
+    column_bytes = 12 * op.n + (0 if projection is None else 8 * projection.shape[0])
+    fixed = resident_bytes() + graph_bytes + SLACK + 32 * op.n + result_bytes
+    width = (budget - fixed) // column_bytes
+    if width < min(f, 4):
+        raise InputError(
+            f"memory={budget / 1e9:.3g} GB is too little for this graph: at least "
+            f"{(fixed + 4 * column_bytes) / 1e9:.3g} GB are needed. Give more, or give out= if the result "
+            "was to stay in memory."
+        )
+    return min(f, free, width if width < 16 else width // 16 * 16)
+
+
+def _warm_up() -> None:
+    """Load the kernels, so that what they take is seen before the blocks are sized."""
+    from tuplet.kernels.spmm import hop
+
+    one, z = np.ones(1, np.float32), np.ones((1, 1), np.float32)
+    hop(np.array([0, 1]), np.zeros(1, np.int32), None, one, z, z, z.copy())

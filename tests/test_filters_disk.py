@@ -1,0 +1,165 @@
+"""From file to file: the same rows as in memory, within the budget, resumed after a stop, refused when the disk is full."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.conftest import random_graph
+from tuplet._check import InputError
+from tuplet.filters import GraphFilter
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """Blocks of 16 columns and cut input files, as on a machine with little memory."""
+    monkeypatch.setattr("tuplet.filter_run.block_width", lambda op, f, *rest: min(f, 16))
+    monkeypatch.setattr("tuplet.filter_disk.must_split", lambda x, memory, blocks: isinstance(x, np.memmap))
+    monkeypatch.setattr("tuplet.filter_disk._CHUNK", 1000)  # bytes: several chunks even here
+
+
+def mapped(path, x):
+    np.save(path, x)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize("kind", ["memory", "map", "float16 map", "sparse"])
+@pytest.mark.parametrize("columns", [5, 16, 50])
+def test_rows_on_disk_are_the_rows_in_memory(kind, columns, narrow, tmp_path):
+    g = random_graph(40, columns)
+    x = g.x.astype(np.float16) if kind == "float16 map" else g.x
+    want = GraphFilter().transform(g, x=x)
+    if kind.endswith("map"):
+        x = mapped(tmp_path / "x.npy", x)
+    x = sp.csr_array(x) if kind == "sparse" else x
+    got = GraphFilter().transform(g, x=x, out=tmp_path / "rows.npy")
+    assert isinstance(got, np.memmap) and got.flags.c_contiguous and np.array_equal(got, want)
+    assert np.array_equal(np.load(tmp_path / "rows.npy"), want)
+    assert not (tmp_path / "rows.npy.parts").exists()
+
+
+@pytest.mark.parametrize("method", ["exact", "push"])
+@pytest.mark.parametrize("stop", [0.0, 0.04, 0.3, 0.7, 0.99])
+def test_a_stopped_run_goes_on_where_it_was(method, stop, narrow, tmp_path):
+    g = random_graph(40, 70)
+    x = mapped(tmp_path / "x.npy", g.x)
+    spec = GraphFilter() if method == "exact" else GraphFilter(method="push", r_max=1e-3)
+
+    def stopping(phase, done):
+        if done >= stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        spec.transform(g, x=x, out=tmp_path / "rows.npy", progress=stopping)
+    assert not (tmp_path / "rows.npy").exists()
+    seen = []
+    got = spec.transform(g, x=x, out=tmp_path / "rows.npy", progress=lambda phase, done: seen.append(done))
+    assert np.array_equal(got, spec.transform(g))
+    if stop >= 0.3:
+        blocks = 5
+        assert seen[0] >= 0.05 + 0.95 / blocks - 1e-9  # the split and at least one block were not done again
+
+
+def test_a_killed_process_goes_on_where_it_was(tmp_path):
+    """SIGKILL in the middle of the work; the next run writes the same bits."""
+    g = random_graph(400, 64, p=0.1)
+    np.savez(tmp_path / "g.npz", indptr=g.indptr, indices=g.indices)
+    np.save(tmp_path / "x.npy", g.x)
+    code = f"""
+import numpy as np, time, tuplet.filter_run, tuplet.filter_disk
+tuplet.filter_run.block_width = lambda op, f, *rest: 4
+tuplet.filter_disk.must_split = lambda *a: True
+from tuplet import Graph, GraphFilter
+raw = np.load(r"{tmp_path / "g.npz"}")
+g = Graph(raw["indptr"], raw["indices"], x=np.load(r"{tmp_path / "x.npy"}", mmap_mode="r"))
+GraphFilter().transform(g, out=r"{tmp_path / "rows.npy"}", progress=lambda p, d: time.sleep(0.01))
+"""
+    parts = tmp_path / "rows.npy.parts"
+    child = subprocess.Popen([sys.executable, "-c", code])
+    for _ in range(6000):
+        if len(list(parts.glob("done-*.npy"))) >= 3 or child.poll() is not None:
+            break
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not (tmp_path / "rows.npy").exists() and len(list(parts.glob("done-*.npy"))) >= 3
+    stamps = {file.name: file.stat().st_mtime_ns for file in parts.glob("done-*.npy")}
+    subprocess.run([sys.executable, "-c", code.replace("time.sleep(0.01)", "None")], check=True)
+    assert stamps and np.array_equal(np.load(tmp_path / "rows.npy"), GraphFilter().transform(g))
+
+
+def test_parts_of_another_job_are_not_used(narrow, tmp_path, caplog):
+    g = random_graph(40, 50)
+
+    def stopping(phase, done):
+        if done >= 0.6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        GraphFilter(tol=1e-1).transform(g, out=tmp_path / "rows.npy", progress=stopping)
+    with caplog.at_level(logging.INFO, "tuplet"):
+        got = GraphFilter().transform(g, out=tmp_path / "rows.npy")
+    assert "starting afresh" in caplog.text and np.array_equal(got, GraphFilter().transform(g))
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path):
+    folder = tmp_path / "rows.npy.parts"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="not tuplet's"):
+        GraphFilter().transform(random_graph(), out=tmp_path / "rows.npy")
+    assert (folder / "letter.txt").exists()
+
+
+def test_a_small_disk_is_refused_before_any_work(tmp_path, monkeypatch):
+    usage = collections.namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage(10, 10, 100))
+    with pytest.raises(InputError, match=r"GB of disk.*free.*Choose another place"):
+        GraphFilter().transform(random_graph(), out=tmp_path / "rows.npy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_result_is_replaced_only_when_the_new_one_is_whole(narrow, tmp_path):
+    g = random_graph(40, 50)
+    GraphFilter(tol=1e-1).transform(g, out=tmp_path / "rows.npy")
+    before = (tmp_path / "rows.npy").read_bytes()
+
+    def stopping(phase, done):
+        if done >= 0.9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        GraphFilter().transform(g, out=tmp_path / "rows.npy", progress=stopping)
+    assert (tmp_path / "rows.npy").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads Linux's account of memory")  # noqa: PTH110
+def test_peak_memory_stays_within_the_budget(tmp_path):
+    """200,000 nodes x 400 columns, 320 MB in and out, under 500 MB."""
+    code = f"""
+import numpy as np, resource
+from tuplet import GraphFilter, synth
+g = synth.rmat(200_000, 5, seed=0)
+x = np.lib.format.open_memmap(r"{tmp_path / "x.npy"}", "w+", np.float32, (g.n_nodes, 400))
+for start in range(0, g.n_nodes, 10_000):
+    x[start : start + 10_000] = start
+    x.flush()
+    x._mmap.madvise(4)
+del x
+x = np.load(r"{tmp_path / "x.npy"}", mmap_mode="r")
+h = GraphFilter(tol=1e-1).transform(g, x=x, out=r"{tmp_path / "rows.npy"}", memory="500MB")
+assert h.shape == (g.n_nodes, 400)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(run.stdout) < 1.2 * 500e6
