@@ -20,6 +20,8 @@ _HOMES = {
     "read_rows": "rows",
     "report": "report",
     "update_readme": "report",
+    "scale_jobs": "scale",
+    "readme_table": "report",
     "draw_figures": "figures",
     "recipe_names": "recipes",
     "recipe_settings": "recipes",

@@ -49,8 +49,10 @@ def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Pat
     settings = estimator_settings(recipe_settings("cora"))
     rows = GraphFilter(ppr(settings["alpha"]), r=settings["r"]).transform(graph, x=scale_rows(graph.x))
     z = DMATi(**settings, seed=seed).fit(graph.with_(y=None)).embedding_
-    parts = (scale_rows(part) for part in (graph.x, rows, z))
-    plots.map_panels(*parts, graph.y, label_names=graph.label_names, sample=sample, seed=seed, path=path)
+    raw, filtered, learned = (scale_rows(part) for part in (graph.x, rows, z))
+    plots.map_panels(
+        raw, filtered, learned, graph.y, label_names=graph.label_names, sample=sample, seed=seed, path=path
+    )
     return Path(path)
 
 

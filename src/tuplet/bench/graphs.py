@@ -16,12 +16,13 @@ from tuplet._check import InputError, check_choice
 from tuplet._seed import stream
 from tuplet.graph import Graph
 
-# Attributed block models: sizes of the classes and how strongly edges and features tell them.
+# Attributed block models (arguments of `synth.block_model`): what the eight graphs do not show.
+_WORDS = {"n_features": 500, "words": 20}
 OWN: dict[str, dict[str, Any]] = {
-    "blocks-even": {"sizes": [500] * 4},
-    "blocks-uneven": {"sizes": [1600, 400, 200, 100]},
-    "blocks-weak-features": {"sizes": [500] * 4, "weak": "features"},
-    "blocks-weak-edges": {"sizes": [500] * 4, "weak": "edges"},
+    "blocks-even": {"sizes": [500] * 4, "mean_degree": 6, "structure": 0.7, "signal": 0.5, **_WORDS},
+    "blocks-uneven": {"sizes": [1600, 400, 200, 100], "mean_degree": 6, "structure": 0.7, "signal": 0.5, **_WORDS},
+    "blocks-weak-features": {"sizes": [500] * 4, "mean_degree": 10, "structure": 0.8, "signal": 0.1, **_WORDS},
+    "blocks-weak-edges": {"sizes": [500] * 4, "mean_degree": 4, "structure": 0.3, "signal": 1.0, **_WORDS},
 }
 
 
@@ -56,15 +57,7 @@ def own_graph(name: str) -> Graph:
     """A block model of `OWN`: the same graph at every call."""
     from tuplet.synth import block_model
 
-    how = dict(OWN[name])
-    weak = how.pop("weak", "")
-    return block_model(how["sizes"], **_strengths(weak), seed=0)
-
-
-def _strengths(weak: str) -> dict[str, float]:
-    """Expected degree inside and across classes, and the separation of the features."""
-    inside, across = (4.0, 3.0) if weak == "edges" else (8.0, 2.0)
-    return {"degree_in": inside, "degree_out": across, "separation": 0.3 if weak == "features" else 1.0}
+    return block_model(**OWN[name], seed=0)
 
 
 def drop_edges(graph: Graph, share: float) -> Graph:

@@ -47,7 +47,7 @@ class LiveTable:
         """The table as it stands: one line a (dataset, method), the last dozen of them."""
         from rich.table import Table
 
-        table = Table(title=self.title(), title_justify="left")
+        table = Table(title=self.title(), title_justify="left", min_width=100)
         for i, name in enumerate(("dataset", "method", "runs", "result", "seconds a run")):
             table.add_column(name, justify="left" if i < 2 else "right", no_wrap=True)
         for (dataset, method), rows in list(self.cells.items())[-12:]:

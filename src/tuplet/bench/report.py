@@ -168,14 +168,16 @@ def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Pa
     return markdown_table(["graph", *(wanted[task][0] for task in columns)], table)
 
 
-def update_readme(file: str | Path, text: str) -> bool:
-    """Put `text` between the results markers of `file`; True if that changed it."""
-    place = Path(file)
+def update_readme(
+    file: str | Path, rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None
+) -> bool:
+    """Put `readme_table(rows)` between the results markers of `file`; True if that changed it."""
+    place, text = Path(file), readme_table(rows, published=published)
     old = place.read_text()
     if START not in old or END not in old:
         raise InputError(f"{place} has no {START} .. {END}. Put both lines where the table belongs.")
     head, _, rest = old.partition(START)
-    new = f"{head}{START}\n{text.strip()}\n{END}{rest.partition(END)[2]}"
+    new = f"{head}{START}\n{text}\n{END}{rest.partition(END)[2]}"
     if new == old:
         return False
     part = place.with_name(f".{place.name}.part")

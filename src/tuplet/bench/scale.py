@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet._seed import stream
 from tuplet.bench.meter import Meter, reset_peak
-from tuplet.bench.spec import Job, digest
+from tuplet.bench.recipes import estimator_settings
+from tuplet.bench.spec import Job, digest, load_spec
 from tuplet.graph import Graph
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ def nodes_of(dataset: str) -> int:
     if kind != "rmat" or not size:
         raise InputError(f"The rung {dataset!r} is not known. Write it like rmat-1e6: R-MAT with that many nodes.")
     return int(float(size))
+
+
+def scale_jobs(spec: str | Path, *, max_nodes: int, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
+    """The jobs of a spec of the ladder with at most `max_nodes` nodes, small rungs first."""
+    jobs = [job for job in load_spec(spec).jobs(only=only, seeds=seeds) if nodes_of(job.dataset) <= max_nodes]
+    if not jobs:
+        raise InputError(f"{spec} has no rung of at most {max_nodes} nodes. Raise max_nodes.")
+    return sorted(jobs, key=lambda job: nodes_of(job.dataset))
 
 
 def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
@@ -119,6 +128,7 @@ class Rung:
         self.rows: Any = None
         self.vectors: Any = None
         self.encoder: Any = None
+        self.clusters: Any = None
 
     def phase(self, name: str, meter: Meter) -> None:
         """Run the phase, or take its results from the work folder; either way its seconds go to the meter."""
@@ -220,17 +230,21 @@ class Rung:
     def _kmeans(self) -> None:
         from tuplet.kmeans import kmeans
 
-        kmeans(self.vectors, self.settings["clusters"], seed=self.job.seed, n_init=1)
+        if self.clusters is None:  # else the method has assigned them itself
+            kmeans(self.vectors, self.settings["clusters"], seed=self.job.seed, n_init=1)
 
     def _open_kmeans(self) -> None:
         pass
 
     def _baseline(self) -> None:
+        from tuplet.bench.measure import parameters
         from tuplet.methods import make_estimator
 
-        skip = set(DEFAULTS) - {"epochs", "batch_size"} | {"limit_s"}
-        chosen = {k: v for k, v in self.job.settings.items() if k not in skip}
-        self.vectors = make_estimator(self.job.method, seed=self.job.seed, **chosen).fit(self._graph()).embedding_
+        given = {"device": self.device, "seed": self.job.seed, "n_clusters": self.settings["clusters"]}
+        given |= estimator_settings(self.job.settings)
+        known = parameters(self.job.method)
+        model = make_estimator(self.job.method, **{k: v for k, v in given.items() if k in known}).fit(self._graph())
+        self.vectors, self.clusters = model.embedding_, getattr(model, "labels_", None)
 
     def _open_baseline(self) -> None:
         self._baseline()

@@ -22,7 +22,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ TASKS = (
     "complexity",
     "scale",
 )
+METHOD_KEYS = ("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s")
 FILTER_KEYS = ("alpha", "r", "tol", "graph_filter", "weights", "self_loops")
 
 
@@ -83,18 +84,19 @@ class Spec:
     def jobs(self, *, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
         """All jobs in order dataset, method, seed; `only` as in `matches`."""
         count = self.seeds if seeds is None else check_int("seeds", seeds)
-        return [job for job in self._expand(count) if matches(job, only)]
+        return list(self._expand(count, only))
 
-    def _expand(self, count: int) -> Iterator[Job]:
+    def _expand(self, count: int, only: Sequence[str]) -> Iterator[Job]:
         for dataset in self.datasets:
             for method in self.methods:
-                if dataset in method.get("skip", ()):
-                    continue
-                settings = self._settings(dataset, method)
-                name, usage = method["name"], method.get("usage", "all")
-                task = method.get("task", self.task)
-                for seed in range(min(count, method.get("seeds", count))):
-                    yield Job(task, dataset, name, usage, seed, settings, self.label, method.get("limit_s"))
+                usage, limit = method.get("usage", "all"), method.get("limit_s")
+                seeds = 0 if dataset in method.get("skip", ()) else min(count, method.get("seeds", count))
+                bare = [
+                    Job(self.task, dataset, method["name"], usage, s, {}, self.label, limit) for s in range(seeds)
+                ]
+                wanted = [job for job in bare if matches(job, only)]
+                settings = self._settings(dataset, method) if wanted else {}
+                yield from (replace(job, settings=settings) for job in wanted)
 
     def _settings(self, dataset: str, method: Mapping[str, Any]) -> dict[str, Any]:
         parts: list[Mapping[str, Any]] = []
@@ -175,22 +177,7 @@ def _settings_table(file: Path, method: str) -> Mapping[str, Any]:
 
 def _checked_method(file: str, method: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in method:
-        check_choice(
-            f"{file}: key of [[methods]]",
-            key,
-            (
-                "name",
-                "usage",
-                "recipe",
-                "settings",
-                "settings_from",
-                "per_dataset",
-                "seeds",
-                "skip",
-                "task",
-                "limit_s",
-            ),
-        )
+        check_choice(f"{file}: key of [[methods]]", key, METHOD_KEYS)
     if "name" not in method:
         raise InputError(f'{file}: a [[methods]] block has no name. Give one, such as name = "DMAT-i".')
     return method

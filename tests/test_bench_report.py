@@ -1,0 +1,226 @@
+"""Reports: means from rows, the published number beside them, counts, shortfalls with reasons, README's table."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuplet._check import InputError
+from tuplet.bench.figures import draw_figures, scale_stops
+from tuplet.bench.live import LiveTable
+from tuplet.bench.published import Number, find_published, read_published
+from tuplet.bench.report import END, START, readme_table, report, update_readme
+from tuplet.bench.run import RunState
+from tuplet.bench.sections import exponent
+from tuplet.bench.spec import Job
+from tuplet.bench.tables import Comparison, cell, group_rows, reaches
+
+PUBLISHED = """task,dataset,method,usage,metric,mean,std,note
+clustering,cora,DMAT-i,all,accuracy,70.57,1.28,
+clustering,cora,DMAT-i,all,nmi,53.59,1.22,
+clustering,cora,AGE,all,accuracy,76.80,0.50,did not converge
+clustering,acm,DMAT-i,all,accuracy,91.60,0.70,
+clustering,acm,DMAT-i,all,conductance,6.68,0.27,
+links,cora,DMAT-i,all,auc,92.62,0.29,
+"""
+
+
+def row(dataset: str = "cora", method: str = "DMAT-i", seed: int = 0, **changes: Any) -> dict[str, Any]:
+    base = {"task": "clustering", "usage": "all", "settings": {}, "spec": "clustering:ab", "commit": "c0ffee"}
+    base |= {"machine": "toy", "seconds": {"train": 1.0}, "peak_mb": 100.0, "metrics": {"accuracy": 70.0}}
+    return base | {"dataset": dataset, "method": method, "seed": seed} | changes
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "all.csv").write_text(PUBLISHED)
+    return folder
+
+
+def written(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def test_a_group_has_the_mean_and_deviation_over_its_seeds() -> None:
+    rows = [row(seed=s, metrics={"accuracy": v}) for s, v in enumerate((70.0, 72.0, 74.0))]
+    (group,) = group_rows(rows)
+    assert group.number("accuracy") == Number(72.0, pytest.approx((8 / 3) ** 0.5))
+    assert group.number("nmi") is None and group.runs == 3
+
+
+def test_the_last_row_of_a_job_and_the_last_settings_of_a_cell_count() -> None:
+    old = [row(seed=s, settings={"lr": 1}, metrics={"accuracy": 10.0}) for s in range(5)]
+    new = [row(seed=s, settings={"lr": 2}, metrics={"accuracy": 80.0 + s}) for s in range(2)]
+    again = row(seed=1, settings={"lr": 2}, metrics={"accuracy": 90.0})
+    (group,) = group_rows([*old, *new, again])
+    assert group.values["accuracy"] == [80.0, 90.0]
+
+
+def test_specs_are_kept_apart_even_for_the_same_method() -> None:
+    groups = group_rows([row(), row(spec="defaults:cd", metrics={"accuracy": 60.0})])
+    assert [(g.spec, g.values["accuracy"]) for g in groups] == [("clustering", [70.0]), ("defaults", [60.0])]
+
+
+def test_a_run_that_failed_later_does_not_hide_the_good_ones() -> None:
+    (group,) = group_rows([row(seed=0), row(seed=1, metrics={}, error="MemoryError: no")])
+    assert group.runs == 1 and group.error == "MemoryError: no" and group.values["accuracy"] == [70.0]
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "metric", "text"),
+    [
+        (Number(91.6), Number(91.6), "accuracy", "**91.60** ±0.00 (91.60, +0.00)"),
+        (Number(91.59), Number(91.6), "accuracy", "91.59 ±0.00 (91.60, -0.01 ▼)"),
+        (Number(5.0), Number(6.68), "conductance", "**5.00** ±0.00 (6.68, -1.68)"),
+        (Number(70.0), Number(62.5, 1, "did not converge"), "accuracy", "**70.00** ±0.00 (62.50*, +7.50)"),
+        (None, Number(62.5), "accuracy", "- (62.50)"),
+        (Number(1.0, 0.5), None, "accuracy", "1.00 ±0.50"),
+    ],
+)
+def test_a_cell_shows_both_numbers_and_marks_the_difference(
+    ours: Number | None, paper: Number | None, metric: str, text: str
+) -> None:
+    assert cell(ours, paper, metric) == text
+
+
+def test_counts_compare_with_the_same_method_or_with_the_best(published: Path) -> None:
+    rows = [row(metrics={"accuracy": 71.0, "nmi": 50.0}), row("acm", metrics={"accuracy": 92.0})]
+    c = Comparison(group_rows(rows), read_published(published))
+    assert c.count("DMAT-i", ("accuracy",)) == (2, 2)
+    assert c.count("DMAT-i", ("accuracy", "nmi")) == (2, 3)
+    assert c.count("DMAT-i", ("nmi",), slack=4.0) == (1, 1)
+    assert c.count("DMAT-i", ("accuracy",), against="best") == (1, 2)  # AGE has 76.80 on cora
+    assert reaches(70.566, 70.57, "accuracy")  # equal as printed
+
+
+def test_conductance_of_acm_is_compared_with_self_loops(published: Path) -> None:
+    rows = [row("acm", metrics={"conductance": 9.0, "conductance_self_loops": 6.5})]
+    c = Comparison(group_rows(rows), read_published(published))
+    assert c.ours("acm", "DMAT-i", "all", "conductance") == Number(6.5, 0.0)
+
+
+def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path, published: Path) -> None:
+    rows = [
+        row(metrics={"accuracy": 69.0, "nmi": 54.0}),
+        row("acm", metrics={"accuracy": 92.0}),
+        row(method="GCA", metrics={}, error="MemoryError: needs 90 GB"),
+    ]
+    notes = tmp_path / "notes.toml"
+    notes.write_text(
+        '[[notes]]\ntask = "clustering"\ntext = "vague"\n'
+        '[[notes]]\ntask = "clustering"\ndataset = "cora"\ntext = "Too few steps."\n'
+    )
+    text = report(written(tmp_path, rows), published=published, notes=notes)
+    assert "| Cora | 69.00 ±0.00 (70.57, -1.57 ▼) | **54.00** ±0.00 (53.59, +0.41)" in text
+    assert "accuracy at or above the paper's DMAT-i: 1 of 2" in text
+    assert "- Cora, DMAT-i: accuracy -1.57. Too few steps." in text
+    assert "- Cora, GCA: MemoryError: needs 90 GB" in text
+    assert "Commit: c0ffee" in text
+
+
+def test_a_report_of_no_rows_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="tuplet bench run"):
+        report(tmp_path / "none.jsonl")
+
+
+def test_classification_links_and_studies_have_their_sections(tmp_path: Path, published: Path) -> None:
+    rows = [row(task="classification", spec="classification:0", usage="train", method="DMT")]
+    rows += [row(task="links", spec="links:0", metrics={"auc": 95.0, "ap": 95.0})]
+    rows += [row(task="tau0", spec="tau0:0", metrics={"q1": 1.0, "median": 2.0, "q3": 5.0})]
+    rows += [row(task="hardness", spec="hardness:0", metrics={"mean_features": 0.1, "hard_features": 5.0})]
+    rows += [row(task="convergence", spec="convergence:0", metrics={"convergence_seconds": 3.0})]
+    text = report(written(tmp_path, rows), published=published)
+    for title in ("## Classification", "## Link prediction", "## tau0", "## Hardness", "## Convergence"):
+        assert title in text
+    assert "| DMT (training nodes) | 70.00 ±0.00 |" in text
+    assert "**95.00** ±0.00 (92.62, +2.38)" in text
+    assert "cells of DMAT-i at or above the paper's DMAT-i: 1 of 1" in text
+
+
+def scale_row(n: int, seconds: float, method: str = "DMAT-i", **changes: Any) -> dict[str, Any]:
+    facts = {"nodes": n, "stored_edges": 40 * n, "total_seconds": seconds, "peak_mb": 200.0, "disk_mb": 0.0}
+    return row(f"rmat-{n}", method, task="scale", spec="scalability:0", metrics=facts, **changes)
+
+
+def test_the_ladder_states_its_slope_and_where_a_method_stops(tmp_path: Path) -> None:
+    rows = [scale_row(n, n / 1000) for n in (10_000, 100_000, 1_000_000)]
+    rows += [scale_row(10_000, 50, "GCA"), scale_row(100_000, 0, "GCA", error="MemoryError: 80 GB")]
+    rows[-1]["metrics"] = {}
+    text = report(written(tmp_path, rows))
+    assert "slope of log seconds against log nodes: 1.00" in text
+    assert "stops at rmat-100000: MemoryError: 80 GB" in text
+    assert scale_stops(group_rows(rows)) == {"GCA": (100_000, "out of memory")}
+
+
+def test_an_exponent_is_the_slope_over_one_size_with_the_others_fixed() -> None:
+    def point(n: int, f: int) -> dict[str, Any]:
+        facts = {"n": n, "e": 10, "f": f, "b": 512, "step_ms": 3.0 * f, "train_mb": 7.0}
+        return row(f"rmat:n={n},e=10,f={f},b=512", task="complexity", metrics=facts)
+
+    groups = group_rows([point(1000, 64), point(2000, 64), point(4000, 64), point(1000, 128), point(1000, 256)])
+    assert exponent(groups, "f", "step_ms") == pytest.approx(1.0)
+    assert exponent(groups, "n", "step_ms") == pytest.approx(0.0)
+    assert exponent(groups, "b", "step_ms") is None
+
+
+def test_the_readme_table_goes_between_its_markers(tmp_path: Path, published: Path) -> None:
+    rows = written(tmp_path, [row(metrics={"accuracy": 71.0}), row(spec="defaults:0", metrics={"accuracy": 1.0})])
+    table = readme_table(rows, published=published)
+    assert table.splitlines()[2] == "| Cora | **71.00** ±0.00 (70.57, +0.43) |"
+    readme = tmp_path / "README.md"
+    readme.write_text(f"head\n{START}\nold\n{END}\ntail\n")
+    assert update_readme(readme, rows, published=published)
+    assert readme.read_text() == f"head\n{START}\n{table}\n{END}\ntail\n"
+    assert not update_readme(readme, rows, published=published)
+    readme.write_text("no markers")
+    with pytest.raises(InputError, match="results:start"):
+        update_readme(readme, rows, published=published)
+
+
+def test_the_published_tables_of_the_repository_are_found_and_whole() -> None:
+    assert find_published() is not None
+    numbers = read_published()
+    assert numbers["clustering", "cora", "DMAT-i", "all", "accuracy"].mean == 70.57
+    assert numbers["links", "coauthor-phy", "SSGC", "all", "auc"].mean == 96.57
+    assert numbers["classification", "dblp", "DMT", "train", "accuracy"].mean == 77.59
+    assert numbers["tau0", "acm", "DMAT-i", "all", "median"].mean == 11.67
+    assert numbers["clustering", "dblp", "AGE", "all", "accuracy"].note
+
+
+def test_figures_are_drawn_from_rows(tmp_path: Path) -> None:
+    series = {"steps": [1, 10], "seconds": [0.1, 1.0], "accuracy": [50.0, 80.0], "nmi": [20.0, 60.0]}
+    rows = [row(task="convergence", series=series, metrics={"convergence_seconds": 2.0, "accuracy": 80.0})]
+    rows += [row(task="convergence", method="AGE", metrics={"convergence_seconds": 9.0, "accuracy": 81.0})]
+    rows += [row(task="tau0", metrics={"median": 2.0}, series={"edges": [1, 2, 4], "counts": [3, 5]})]
+    shapes = {"edges": [-1.0, 0.0, 1.0], "features": [0.5, 0.5], "filtered": [0.2, 0.8], "vectors": [0.9, 0.1]}
+    rows += [row(task="hardness", metrics={"mean_features": 0.0}, series=shapes)]
+    rows += [scale_row(10_000, 1.0), scale_row(100_000, 10.0)]
+    found = draw_figures(written(tmp_path, rows), tmp_path / "figures", cora_map=False)
+    names = ["convergence-cora.png", "tau0.png", "hardness.png", "time-against-nodes.png"]
+    assert [path.name for path in found] == names
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in found)
+
+
+def test_the_live_table_shows_means_counts_and_time_left() -> None:
+    from rich.console import Console
+
+    live = LiveTable()
+    live.on_row(row(metrics={"accuracy": 70.0}))
+    live.on_row(row(seed=1, metrics={"accuracy": 72.0}))
+    job = Job("clustering", "acm", "DMAT-i", "all", 0, {})
+    state = RunState(total=5, skipped=1, done=2, running={job.key: job}, open_jobs={"acm DMAT-i": 2})
+    state.seconds = {"cora DMAT-i": [1.0, 1.0]}
+    live.on_state(state)
+    console = Console(width=120, file=io.StringIO())
+    console.print(live.table())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "3 of 5 jobs" in text and "about 2 s left" in text and "now: acm DMAT-i 0" in text
+    assert "accuracy 71.00" in text

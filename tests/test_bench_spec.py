@@ -1,0 +1,173 @@
+"""Specs and recipes: what a TOML file expands to, and that every recipe value can be used and says its source."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tuplet._check import InputError
+from tuplet.bench.recipes import (
+    SOURCES,
+    estimator_settings,
+    merged,
+    recipe_names,
+    recipe_settings,
+    recipe_sources,
+)
+from tuplet.bench.spec import Job, digest, load_spec, matches
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+EIGHT = {"acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy"}
+
+SPEC = """
+task = "clustering"
+datasets = ["cora", "acm"]
+seeds = 3
+[settings]
+epochs = 5
+[[methods]]
+name = "DMAT-i"
+recipe = true
+settings = { lr = 0.5 }
+[methods.per_dataset.acm]
+alpha = 0.9
+[[methods]]
+name = "KMeans"
+seeds = 1
+skip = ["acm"]
+limit_s = 60
+"""
+
+
+def spec_file(tmp_path: Path, text: str = SPEC) -> Path:
+    path = tmp_path / "clustering.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_spec_expands_to_dataset_method_seed(tmp_path: Path) -> None:
+    jobs = load_spec(spec_file(tmp_path)).jobs()
+    seen = [(j.dataset, j.method, j.seed) for j in jobs]
+    assert seen == [
+        *[("cora", "DMAT-i", s) for s in range(3)],
+        ("cora", "KMeans", 0),
+        *[("acm", "DMAT-i", s) for s in range(3)],
+    ]
+    assert jobs[3].limit_s == 60 and jobs[0].limit_s is None
+
+
+def test_settings_come_from_recipe_spec_method_and_dataset_in_that_order(tmp_path: Path) -> None:
+    jobs = {(j.dataset, j.method): j.settings for j in load_spec(spec_file(tmp_path)).jobs(seeds=1)}
+    recipe = recipe_settings("acm")
+    assert jobs["acm", "DMAT-i"] == {**recipe, "epochs": 5, "lr": 0.5, "alpha": 0.9}
+    assert jobs["cora", "DMAT-i"]["alpha"] == recipe_settings("cora")["alpha"]
+    assert jobs["cora", "KMeans"] == {"epochs": 5}
+
+
+def test_only_keeps_alternatives_of_one_key_and_all_of_several(tmp_path: Path) -> None:
+    spec = load_spec(spec_file(tmp_path))
+    assert len(spec.jobs(only=["dataset=cora", "dataset=acm"])) == len(spec.jobs())
+    assert {j.method for j in spec.jobs(only=["method=kmeans"])} == {"KMeans"}
+    assert not spec.jobs(only=["method=KMeans", "dataset=acm"])
+    with pytest.raises(InputError, match="only 'methods' is not known"):
+        matches(spec.jobs()[0], ["methods=KMeans"])
+
+
+def test_settings_from_another_file_are_read_only_when_needed(tmp_path: Path) -> None:
+    text = 'task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsettings_from = "rivals.toml"\n'
+    spec = load_spec(spec_file(tmp_path, text + '[[methods]]\nname = "KMeans"\n'))
+    assert len(spec.jobs(only=["method=KMeans"], seeds=2)) == 2
+    with pytest.raises(InputError, match=r"no .*rivals.toml"):
+        spec.jobs()
+    (tmp_path / "rivals.toml").write_text(
+        '[AGE]\nepochs = 400\nhidden = { value = 500, source = "paper" }\n'
+        "[AGE.cora]\nlayers = 8\n[AGE.acm]\nlayers = 3\n[AGE.links]\nepochs = 100\n"
+    )
+    assert spec.jobs()[0].settings == {"epochs": 100, "hidden": 500, "layers": 8}
+
+
+def test_a_key_depends_on_the_settings_but_not_on_their_order() -> None:
+    job = Job("links", "cora", "DMAT-i", "all", 0, {"a": [1, 2], "b": 2})
+    assert job.key == Job("links", "cora", "DMAT-i", "all", 0, {"b": 2, "a": (1, 2)}, spec="other", limit_s=3).key
+    assert job.key != Job("links", "cora", "DMAT-i", "all", 0, {"a": [1, 2], "b": 3}).key
+    assert digest({}) != digest({"a": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('task = "clustring"', "Did you mean 'clustering'"),
+        ('task = "links"\nworkers = 3', "'workers' is not known"),
+        ('task = "links"\ndatasets = ["cora"]', "at least one"),
+        ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nusage = "all"', "has no name"),
+        ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsetting = {}', "Did you mean 'settings'"),
+        ("task = ", "not valid TOML"),
+    ],
+)
+def test_a_bad_spec_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_spec(spec_file(tmp_path, text))
+
+
+def test_a_missing_spec_says_where_the_papers_lie(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="benchmarks/paper"):
+        load_spec(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("**/*.toml")), ids=lambda p: p.stem)
+def test_every_committed_spec_can_be_read(path: Path) -> None:
+    if path.stem not in ("baselines", "notes"):
+        assert load_spec(path).methods
+
+
+def test_there_is_a_recipe_for_each_of_the_eight_graphs() -> None:
+    assert set(recipe_names()) == EIGHT
+
+
+@pytest.mark.parametrize("dataset", sorted(EIGHT))
+def test_every_recipe_fits_its_estimator_and_names_its_sources(dataset: str) -> None:
+    from tuplet.methods import make_estimator
+    from tuplet.probe import classify_nodes
+    from tuplet.tasks import cluster_nodes
+
+    cases = [("clustering", "DMAT-i", "all"), ("classification", "DMAT-i", "all"), ("links", "DMAT-i", "all")]
+    cases += [("classification", method, "train") for method in ("DMT", "DMAT", "DMAT-i")]
+    for task, method, usage in cases:
+        settings = recipe_settings(dataset, task, method=method, usage=usage)
+        make_estimator(method, **estimator_settings(settings))
+        function = classify_nodes if task == "classification" else cluster_nodes
+        if task != "links":
+            assert set(settings.get("evaluate", {})) <= set(inspect.signature(function).parameters)
+        sources = recipe_sources(dataset, task, method=method, usage=usage)
+        flat = [s for v in sources.values() for s in (v.values() if isinstance(v, dict) else [v])]
+        assert set(sources) == set(settings) and set(flat) <= set(SOURCES)
+
+
+def test_a_recipe_for_a_task_or_method_changes_only_what_it_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry(value: object) -> dict[str, object]:
+        return {"value": value, "source": "guess"}
+
+    book = {
+        "toy": {
+            "lr": entry(1),
+            "alpha": entry(2),
+            "clustering": {"evaluate": {"unit_rows": entry(False)}},
+            "classification": {"lr": entry(3), "DMT": {"lr": entry(4)}, "DMAT-i:train": {"alpha": entry(5)}},
+        }
+    }
+    monkeypatch.setattr("tuplet.bench.recipes._book", lambda: book)
+    assert recipe_settings("toy") == {"lr": 1, "alpha": 2, "evaluate": {"unit_rows": False}}
+    assert recipe_settings("toy", "tau0") == recipe_settings("toy", "clustering")
+    assert recipe_settings("toy", "links") == {"lr": 1, "alpha": 2}
+    assert recipe_settings("toy", "classification") == {"lr": 3, "alpha": 2}
+    assert recipe_settings("toy", "classification", method="DMT", usage="train") == {"lr": 4, "alpha": 2}
+    assert recipe_settings("toy", "classification", usage="train") == {"lr": 3, "alpha": 5}
+    with pytest.raises(InputError, match="no recipe for 'else'"):
+        recipe_settings("else")
+
+
+def test_merging_goes_into_evaluate() -> None:
+    parts = ({"a": 1, "evaluate": {"x": 1, "y": 2}}, {"evaluate": {"y": 3}})
+    assert merged(*parts) == {"a": 1, "evaluate": {"x": 1, "y": 3}}
