@@ -3,9 +3,10 @@
     python scripts/kmeans_row.py [--seeds 10] [--n-init 10] [--datasets cora acm] [--markdown]
 
 Nothing is learned and nothing filtered, so this checks data and metrics alone. A value is marked "=" where the two
-means are at most one deviation (the larger of both) apart. The two Coauthor graphs come twice, the second time with
-each column divided by its standard deviation: the paper does not say so, but its numbers are those. Modularity and conductance stand in two rows, plain and
-with self loops: the paper's number belongs to one of them. TUPLET_DATA names the folder of the graphs, if not cached.
+means are at most one deviation (the larger of both) apart. Modularity and conductance stand in two rows, plain and
+with self loops: the paper's number belongs to one of them. The two Coauthor graphs come twice, the second time with
+each column divided by its standard deviation: the paper does not say so, but its numbers look like those.
+TUPLET_DATA names the folder of the graphs, where they are not cached.
 """
 
 from __future__ import annotations
