@@ -83,15 +83,6 @@ def dense_rows(x: Any) -> Rows:
     return np.ascontiguousarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
 
 
-def unit_rows(x: Any, order: int = 2) -> Any:
-    """`x`, dense or CSR, as float32 with every row scaled to length 1 in the given norm; zero rows stay zero."""
-    x = sp.csr_array(x, dtype=np.float32) if sp.issparse(x) else np.asarray(x, dtype=np.float32)
-    powers = abs(x) if order == 1 else x * x
-    lengths = np.asarray(powers.sum(axis=1), dtype=np.float32) ** np.float32(1 / order)
-    factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return sp.csr_array(sp.diags_array(factors) @ x) if sp.issparse(x) else x * factors[:, None]
-
-
 def report(progress: Progress | None, phase: str, done: int, total: int) -> None:
     """Tell `progress` that `done` of `total` steps of `phase` are over."""
     if progress is not None:

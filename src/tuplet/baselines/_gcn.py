@@ -16,23 +16,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from tuplet._check import InputError
 from tuplet.graph import Graph
 
 _SPARSE_BELOW = 0.1  # share of non-zeros under which features stay sparse
-
-
-def pick_device(device: str) -> torch.device:
-    """The torch device for "auto" (the GPU where there is one), "cpu", "cuda" or "cuda:1"."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise InputError(f'device {device!r} is not known. Use "auto", "cpu" or "cuda".') from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f'device {device!r} was asked for, but torch finds no GPU. Use device="cpu".')
-    return chosen
 
 
 class _Product(torch.autograd.Function):
@@ -116,8 +102,8 @@ class Adjacency:
             values.data.astype(np.float32),
             edge.data.astype(np.int64) - 1,
         )
-        tensors = [torch.from_numpy(array).to(device) for array in arrays]
-        return cls(*tensors, n_edges=int(upper.nnz))
+        crow, col, row, stored, edges = (torch.from_numpy(array).to(device) for array in arrays)
+        return cls(crow, col, row, stored, edges, int(upper.nnz))
 
     @property
     def n_nodes(self) -> int:
@@ -146,7 +132,10 @@ class Adjacency:
 
 
 class GraphConv(nn.Module):
-    """S X W + b (Kipf and Welling 2017), Glorot weights, no activation; `mask` (f,) leaves columns of X out."""
+    """S X W + b (Kipf and Welling 2017), Glorot weights, no activation.
+
+    `mask` (f,) of zeros and ones leaves columns of X out, `order` (n,) takes its rows in another order.
+    """
 
     def __init__(self, width_in: int, width_out: int, generator: torch.Generator, *, bias: bool = True) -> None:
         super().__init__()
@@ -154,16 +143,23 @@ class GraphConv(nn.Module):
         nn.init.xavier_uniform_(self.weight, generator=generator)
         self.bias = nn.Parameter(torch.zeros(width_out)) if bias else None
 
-    def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
-        """(n, width_out); X with masked columns times W is X times W with masked rows, which is far smaller."""
-        weight = self.weight if mask is None else self.weight * mask[:, None]
-        out = adj @ (x @ weight)
+    def forward(
+        self,
+        adj: SparseMatrix,
+        x: Tensor | SparseMatrix,
+        *,
+        mask: Tensor | None = None,
+        order: Tensor | None = None,
+    ) -> Tensor:
+        """(n, width_out). X with columns masked times W is X times W with rows masked, which is far smaller."""
+        rows = x @ (self.weight if mask is None else self.weight * mask[:, None])
+        out = adj @ (rows if order is None else rows[order])
         return out if self.bias is None else out + self.bias
 
 
 def make_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot weights and zero bias from `generator`."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)  # type: ignore[no-untyped-call]
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

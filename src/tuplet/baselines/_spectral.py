@@ -1,36 +1,17 @@
-"""Clusters from a matrix of rows: K-Means, and spectral clustering of the linear kernel without building it.
+"""Spectral clustering of the linear kernel of a matrix of rows, without building the kernel.
 
 The kernel K = H H^T has the left singular vectors of H (n, f) as its eigenvectors, so nothing n x n is needed.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._seed import seed_of, stream
+from tuplet._seed import stream
+from tuplet.kmeans import kmeans
 
 _GRAM_UP_TO = 1200  # columns; below, the f x f eigenproblem is faster than Lanczos
-
-
-def kmeans_labels(rows: Any, k: int, *, seed: int, n_init: int = 10) -> NDArray[np.int64]:
-    """The cluster of each row, int64 (n,): the best of `n_init` K-Means runs."""
-    return kmeans(rows, k, seed=seed, n_init=n_init)[0]
-
-
-def kmeans(rows: Any, k: int, *, seed: int, n_init: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Labels (n,) and centres (k, d) of K-Means."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    model = KMeans(k, n_init=n_init, random_state=seed_of(seed, "kmeans") % 2**32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than k
-        labels = model.fit_predict(rows)
-    return labels.astype(np.int64), model.cluster_centers_.astype(np.float32)
 
 
 def left_singular_vectors(h: NDArray[np.float32], k: int, *, seed: int) -> NDArray[np.float32]:
@@ -70,4 +51,4 @@ def spectral_labels(
     if normalise:
         sums = (h @ h.sum(axis=0, dtype=np.float64)).clip(min=1e-12)
         h = (h / np.sqrt(sums)[:, None]).astype(np.float32)
-    return kmeans_labels(left_singular_vectors(h, k, seed=seed), k, seed=seed, n_init=n_init)
+    return kmeans(left_singular_vectors(h, k, seed=seed), k, seed=seed, n_init=n_init, unit_rows=False).labels

@@ -39,7 +39,11 @@ def centrality(graph: Graph, kind: str, *, seed: int = 0) -> NDArray[np.float64]
         values = np.abs(eigsh(graph.adj.astype(np.float64), k=1, which="LA", v0=start)[1][:, 0])
     else:
         values = degrees
-    return np.maximum(values, _FLOOR * max(values.max(), 1e-300))
+    return _floored(values)
+
+
+def _floored(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.clip(values, max(_FLOOR * values.max(), 1e-300), None)
 
 
 def _pagerank(graph: Graph, degrees: NDArray[np.float64], damping: float = 0.85) -> NDArray[np.float64]:
@@ -104,7 +108,7 @@ class ViewEncoder(nn.Module):
 
     def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
         """(n, hidden); columns of X where `mask` (f,) is 0 are left out."""
-        inner = self.first_activation(self.first(adj, x, mask))
+        inner = self.first_activation(self.first(adj, x, mask=mask))
         out: Tensor = self.second_activation(self.second(adj, inner))
         return out
 
@@ -123,19 +127,14 @@ class Projection(nn.Module):
         return normalize(self.second(elu(self.first(z))))
 
 
-def view_probabilities(
-    graph: Graph, adj: Adjacency, settings: ViewSettings
-) -> tuple[list[Tensor], list[Tensor]]:
+def view_probabilities(graph: Graph, adj: Adjacency, settings: ViewSettings) -> tuple[list[Tensor], ...]:
     """For each view, the probability that an edge (n_edges,) and a feature column (f,) is dropped."""
     nodes = centrality(graph, settings.centrality, seed=settings.seed)
     a, b = (end.cpu().numpy() for end in adj.ends())
     columns = np.asarray(abs(graph.x).T @ nodes).ravel()  # type: ignore[arg-type, union-attr]
-    columns = np.maximum(columns, _FLOOR * max(columns.max(), 1e-300))
     edges = [drop_probabilities((nodes[a] + nodes[b]) / 2, p, settings.cutoff) for p in settings.drop_edges]
-    features = [drop_probabilities(columns, p, settings.cutoff) for p in settings.drop_features]
-    device = adj.crow.device
-    to = lambda arrays: [torch.from_numpy(array.astype(np.float32)).to(device) for array in arrays]  # noqa: E731
-    return to(edges), to(features)
+    features = [drop_probabilities(_floored(columns), p, settings.cutoff) for p in settings.drop_features]
+    return tuple([torch.from_numpy(p).float().to(adj.crow.device) for p in kind] for kind in (edges, features))
 
 
 def train_views(
@@ -145,7 +144,7 @@ def train_views(
     device: torch.device,
     progress: Progress | None,
 ) -> ViewEncoder:
-    """The encoder (on the CPU) after `epochs` full-batch steps of Adam on contrast(u, v, epoch) of two fresh views."""
+    """The encoder, on the CPU, after `epochs` full-batch steps of Adam on contrast(u, v, epoch) of two views."""
     adj, x = Adjacency.of(graph, device), to_device(graph.x, device)
     edges, columns = view_probabilities(graph, adj, settings)
     encoder = ViewEncoder(graph.n_features, settings).to(device)

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import check_int
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, dense_rows, report
+from tuplet.baselines._contract import (
+    Baseline,
+    Progress,
+    Rows,
+    checked_features_of,
+    cluster_count,
+    dense_rows,
+    report,
+)
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report, unit_rows
-from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, pick_device, to_device
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report
+from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
+from tuplet.batches import pick_device
 from tuplet.graph import Graph
 
 
@@ -53,7 +56,7 @@ class DGI(Baseline):
         for epoch in range(check_int("epochs", self.epochs)):
             optimizer.zero_grad()
             loss = model(adj, x, torch.randperm(graph.n_nodes, generator=shuffles, device=device))
-            value = float(loss)  # early stopping needs it on the host
+            value = loss.item()  # early stopping needs it on the host
             if value < best:
                 best, best_epoch = value, epoch
                 kept = {name: part.clone() for name, part in model.encoder.state_dict().items()}
@@ -64,20 +67,31 @@ class DGI(Baseline):
             if epoch - best_epoch >= check_int("patience", self.patience):
                 break
         model.encoder.load_state_dict(kept)
-        self.encoder_ = model.encoder.cpu()
+        self.encoder_ = model.encoder
         self.embedding_ = self._embed(graph)
         report(progress, "train", 1, 1)
         return self
 
     @torch.no_grad()
     def _embed(self, graph: Graph) -> Rows:
-        vectors: Rows = self.encoder_(*_inputs(graph, torch.device("cpu"))).numpy()
+        device = pick_device(self.device)
+        vectors: Rows = self.encoder_.to(device)(*_inputs(graph, device)).cpu().numpy()
+        self.encoder_.cpu()
         return vectors
 
 
 def _inputs(graph: Graph, device: torch.device) -> tuple[SparseMatrix, Tensor | SparseMatrix]:
     """The normalised adjacency and the features, each row scaled to sum 1."""
-    return Adjacency.of(graph, device).normalised(), to_device(unit_rows(graph.x, order=1), device)
+    return Adjacency.of(graph, device).normalised(), to_device(rows_of_sum_one(graph.x), device)
+
+
+def rows_of_sum_one(x: Any) -> Any:
+    """`x`, dense or CSR, as float32, each row divided by the sum of its absolute values; zero rows stay zero."""
+    sums = np.asarray(abs(x).sum(axis=1), dtype=np.float64).ravel()
+    factors = np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)
+    if sp.issparse(x):
+        return sp.csr_array(sp.diags_array(factors) @ x).astype(np.float32)
+    return (x * factors[:, None]).astype(np.float32)
 
 
 class _Encoder(nn.Module):
@@ -85,13 +99,11 @@ class _Encoder(nn.Module):
 
     def __init__(self, n_features: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.weight = GraphConv(n_features, hidden, generator)
+        self.conv = GraphConv(n_features, hidden, generator)
         self.slope = nn.PReLU()
 
     def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, order: Tensor | None = None) -> Tensor:
-        projected = x @ self.weight.weight
-        rows = projected if order is None else projected[order]
-        out: Tensor = self.slope(adj @ rows + self.weight.bias)
+        out: Tensor = self.slope(self.conv(adj, x, order=order))
         return out
 
 

@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from tuplet._check import check_int
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, unit_rows
-from tuplet.baselines._spectral import kmeans_labels, left_singular_vectors
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
+from tuplet.baselines._spectral import left_singular_vectors
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
+from tuplet.kmeans import kmeans, scale_rows
 from tuplet.weights import ppr
 
 
@@ -49,15 +50,15 @@ class FilterSVD(Baseline):
         directions = u.T @ rows  # singular values times right singular vectors
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         self.components_ = np.divide(directions, lengths, out=np.zeros_like(directions), where=lengths > 0)
-        self.embedding_ = unit_rows(rows @ self.components_.T)
-        self.labels_ = kmeans_labels(self.embedding_, k, seed=self.seed, n_init=self.n_init)
+        self.embedding_ = scale_rows(rows @ self.components_.T)
+        self.labels_ = kmeans(self.embedding_, k, seed=self.seed, n_init=self.n_init).labels
         return self
 
     def _filtered(self, graph: Graph, progress: Progress | None = None) -> Rows:
         graph_filter = GraphFilter(ppr(self.alpha), tol=self.tol, device=self.device)
-        rows: Rows = unit_rows(graph_filter.transform(graph, x=unit_rows(graph.x), progress=progress))
+        rows: Rows = scale_rows(graph_filter.transform(graph, x=scale_rows(graph.x), progress=progress))
         return rows
 
     def _embed(self, graph: Graph) -> Rows:
-        rows: Rows = unit_rows(self._filtered(graph) @ self.components_.T)
+        rows: Rows = scale_rows(self._filtered(graph) @ self.components_.T)
         return rows

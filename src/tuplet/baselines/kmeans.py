@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, dense_rows, report
-from tuplet.baselines._spectral import kmeans_labels
+from tuplet.baselines._contract import (
+    Baseline,
+    Progress,
+    Rows,
+    checked_features_of,
+    cluster_count,
+    dense_rows,
+    report,
+)
 from tuplet.graph import Graph
+from tuplet.kmeans import kmeans
 
 
 class KMeansFeatures(Baseline):
@@ -33,7 +40,7 @@ class KMeansFeatures(Baseline):
         x = checked_features_of(graph, "KMeansFeatures")
         k = cluster_count(self.n_clusters, graph, "KMeansFeatures")
         self.n_features_in_ = x.shape[1]
-        self.labels_ = kmeans_labels(x, k, seed=self.seed, n_init=self.n_init)
+        self.labels_ = kmeans(x, k, seed=self.seed, n_init=self.n_init, unit_rows=False).labels
         self.embedding_ = dense_rows(x)
         report(progress, "train", 1, 1)
         return self

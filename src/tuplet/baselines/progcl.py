@@ -13,13 +13,13 @@ from torch import Tensor
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
-from tuplet.baselines._gcn import pick_device
 from tuplet.baselines._memory import check_memory
 from tuplet.baselines._views import ViewSettings, encode_graph, train_views
 from tuplet.baselines.gca import info_nce
+from tuplet.batches import pick_device
 from tuplet.graph import Graph
 
-_MATRICES = 13  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 5 in use
+_MATRICES = 12  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 4 in use
 _SAMPLE = 200_000  # similarities that the mixture is fitted to
 _EDGE = 1e-4  # similarities are kept this far from 0 and 1, where a beta density may have no bound
 
@@ -171,7 +171,7 @@ def _to_range(s: Tensor) -> Tensor:
 
 @torch.no_grad()
 def negative_weights(similarity: Tensor, mixture: BetaMixture) -> Tensor:
-    """Posterior of being a true negative times similarity (n, n), each row scaled to mean 1 off the diagonal, which is 0."""
+    """Posterior of being a true negative times similarity (n, n); 0 on the diagonal, each row's others of mean 1."""
     s = _to_range(similarity)
     weights = mixture.posterior(s).mul_(s)
     weights.fill_diagonal_(0)

@@ -22,9 +22,10 @@ from tuplet.baselines._contract import (
     dense_rows,
     report,
 )
-from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear, pick_device
-from tuplet.baselines._spectral import kmeans
+from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear
+from tuplet.batches import pick_device
 from tuplet.graph import Graph
+from tuplet.kmeans import kmeans
 
 
 class SDCN(Baseline):
@@ -88,9 +89,9 @@ class SDCN(Baseline):
         orders = torch_stream(self.seed, "batches", str(x.device))
         for epoch in range(check_int("pretrain_epochs", self.pretrain_epochs, minimum=0)):
             order = torch.randperm(len(x), generator=orders, device=x.device)
-            for rows in order.split(check_int("batch_size", self.batch_size)):
+            for start in range(0, len(x), check_int("batch_size", self.batch_size)):
                 optimizer.zero_grad()
-                batch = x[rows]
+                batch = x[order[start : start + self.batch_size]]
                 mse_loss(autoencoder(batch)[1], batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             report(progress, "pretrain", epoch + 1, self.pretrain_epochs)
@@ -98,7 +99,7 @@ class SDCN(Baseline):
     @torch.no_grad()
     def _start_centres(self, model: _Network, x: Tensor, k: int) -> None:
         codes = model.autoencoder(x)[0][-1].cpu().numpy()
-        centres = kmeans(codes, k, seed=self.seed, n_init=self.n_init)[1]
+        centres = kmeans(codes, k, seed=self.seed, n_init=self.n_init, unit_rows=False).centres
         model.centres.copy_(torch.from_numpy(centres))
 
     def _train(self, model: _Network, adj: SparseMatrix, x: Tensor, progress: Progress | None) -> None:
@@ -134,7 +135,7 @@ def student_t(codes: Tensor, centres: Tensor) -> Tensor:
 
 
 def target_distribution(q: Tensor) -> Tensor:
-    """P (n, k): q squared over its column's sum, each row scaled to sum 1: confident entries grow, big clusters do not."""
+    """P (n, k): q squared over its column sum, rows scaled to sum 1: confident entries grow, big clusters do not."""
     sharp = q.square() / q.sum(dim=0)
     return sharp / sharp.sum(dim=1, keepdim=True)
 
@@ -170,9 +171,7 @@ class _Network(nn.Module):
         super().__init__()
         generator = torch_stream(seed, "weights")
         self.autoencoder = _Autoencoder(widths, generator)
-        self.convolutions = nn.ModuleList(
-            GraphConv(a, b, generator, bias=False) for a, b in pairwise([*widths, k])
-        )
+        self.convolutions = nn.ModuleList(GraphConv(a, b, generator, bias=False) for a, b in pairwise([*widths, k]))
         self.centres = nn.Parameter(torch.zeros(k, widths[-1]))
         self.mix = mix
 

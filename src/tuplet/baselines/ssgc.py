@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
+from tuplet.kmeans import scale_rows
 from tuplet.weights import markov
 
 
@@ -16,7 +16,7 @@ class SSGC(Baseline):
     """alpha X + (1 - alpha) / K times the sum of S^k X over k = 1..K: near and far neighbours weigh the same.
 
     S is the normalised adjacency with self loops, K is `hops`. `labels_` come from spectral clustering of the
-    linear kernel of the rows.
+    linear kernel of the rows, which `unit_rows` scales to unit length for this.
     """
 
     def __init__(
@@ -25,6 +25,7 @@ class SSGC(Baseline):
         *,
         hops: int = 16,
         alpha: float = 0.05,
+        unit_rows: bool = True,
         n_init: int = 10,
         seed: int = 0,
         device: str = "auto",
@@ -32,6 +33,7 @@ class SSGC(Baseline):
         self.n_clusters = n_clusters
         self.hops = hops
         self.alpha = alpha
+        self.unit_rows = unit_rows
         self.n_init = n_init
         self.seed = seed
         self.device = device
@@ -41,7 +43,8 @@ class SSGC(Baseline):
         k = cluster_count(self.n_clusters, graph, "SSGC")
         self.n_features_in_ = x.shape[1]
         self.embedding_ = self._filter().transform(graph, progress=progress)
-        self.labels_ = spectral_labels(self.embedding_, k, seed=self.seed, n_init=self.n_init)
+        rows = scale_rows(self.embedding_, self.unit_rows)
+        self.labels_ = spectral_labels(rows, k, seed=self.seed, n_init=self.n_init)
         return self
 
     def _filter(self) -> GraphFilter:
