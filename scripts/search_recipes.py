@@ -16,7 +16,6 @@ of a log into data/recipes.toml, marked "tuned".
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import sys
@@ -31,6 +30,7 @@ import torch
 from stacked import Model, Stack, cluster_scores, filter_rows, kmeans, link_scores, probe_scores, train, unit
 
 from tuplet import load_dataset, split_edges, split_nodes
+from tuplet.bench.published import read_published
 from tuplet.kmeans import scale_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -222,12 +222,9 @@ def filtered_rows(graph, alpha: float, device: str) -> torch.Tensor:
 
 def published(dataset: str) -> dict[str, float]:
     """The paper's clustering row of DMAT-i for `dataset`."""
-    found = {}
-    for file in (ROOT / "benchmarks/paper/published").glob("*.csv"):
-        for row in csv.DictReader(file.open()):
-            if (row.get("task"), row["dataset"], row["method"]) == ("clustering", dataset, "DMAT-i"):
-                found[row["metric"]] = float(row["mean"])
-    return found
+    numbers = read_published(ROOT / "benchmarks/paper/published")
+    mine = ("clustering", dataset, "DMAT-i")
+    return {cell[4]: number.mean for cell, number in numbers.items() if cell[:3] == mine}
 
 
 def apply(log: Path) -> None:
@@ -242,7 +239,8 @@ def apply(log: Path) -> None:
         if task == "clustering":
             unit_rows = {"value": best["rows"] == "unit", "source": "tuned"}
             block.setdefault("clustering", {})["evaluate"] = {"unit_rows": unit_rows}
-    head = "".join(itertools.takewhile(lambda line: line.startswith("#"), RECIPES.open()))
+    lines = RECIPES.read_text().splitlines(keepends=True)
+    head = "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
     RECIPES.write_text(head + "".join(_toml_block(name, block) for name, block in book.items()))
 
 

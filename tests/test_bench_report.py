@@ -126,6 +126,13 @@ def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path,
     assert "Commit: c0ffee" in text
 
 
+def test_the_tasks_of_one_spec_get_a_section_each(tmp_path: Path) -> None:
+    rows = [row(spec="defaults:0"), row(spec="defaults:0", task="links", metrics={"auc": 90.0, "ap": 90.0})]
+    text = report(written(tmp_path, rows))
+    assert "## One setting for every graph: clustering" in text
+    assert "## One setting for every graph: link prediction" in text
+
+
 def test_a_report_of_no_rows_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="tuplet bench run"):
         report(tmp_path / "none.jsonl")

@@ -75,6 +75,13 @@ def test_only_keeps_alternatives_of_one_key_and_all_of_several(tmp_path: Path) -
         matches(spec.jobs()[0], ["methods=KMeans"])
 
 
+def test_a_spec_may_have_several_tasks(tmp_path: Path) -> None:
+    text = 'task = ["clustering", "links"]\ndatasets = ["cora"]\n[[methods]]\nname = "DMAT-i"\nrecipe = true\n'
+    jobs = load_spec(spec_file(tmp_path, text)).jobs(seeds=1)
+    assert [job.task for job in jobs] == ["clustering", "links"]
+    assert [dict(job.settings) for job in jobs] == [recipe_settings("cora"), recipe_settings("cora", "links")]
+
+
 def test_settings_from_another_file_are_read_only_when_needed(tmp_path: Path) -> None:
     text = 'task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsettings_from = "rivals.toml"\n'
     spec = load_spec(spec_file(tmp_path, text + '[[methods]]\nname = "KMeans"\n'))

@@ -54,22 +54,24 @@ def report(
         raise InputError(f"There are no rows in {rows}. Run `tuplet bench run SPEC --out {rows}` first.")
     numbers, reasons = read_published(published), read_notes(notes)
     parts = [f"# {title}", _legend()]
-    for groups in _by_spec(group_rows(found)).values():
-        parts += _section(groups, numbers, reasons)
+    by_spec = _by_spec(group_rows(found))
+    for (spec, task), groups in by_spec.items():
+        several = sum(name == spec for name, _ in by_spec) > 1
+        parts += _section(_title(spec, task if several else ""), groups, numbers, reasons)
     return "\n\n".join(parts).rstrip() + "\n"
 
 
-def _section(groups: list[Group], numbers: Mapping[Cell, Number], reasons: list[dict[str, str]]) -> list[str]:
-    task, spec = groups[0].task, groups[0].spec
+def _title(spec: str, task: str) -> str:
+    title = TITLES.get(spec, spec.capitalize())
+    return f"{title}: {TITLES.get(task, task).lower()}" if task else title
+
+
+def _section(
+    title: str, groups: list[Group], numbers: Mapping[Cell, Number], reasons: list[dict[str, str]]
+) -> list[str]:
     comparison = Comparison(groups, numbers)
-    body = SECTIONS[task](comparison, groups)
-    return [
-        f"## {TITLES.get(spec, spec.capitalize())}",
-        _facts(groups),
-        *body,
-        *_shortfalls(comparison, reasons),
-        *_failures(groups),
-    ]
+    body = SECTIONS[groups[0].task](comparison, groups)
+    return [f"## {title}", _facts(groups), *body, *_shortfalls(comparison, reasons), *_failures(groups)]
 
 
 def _by_spec(groups: Sequence[Group]) -> dict[tuple[str, str], list[Group]]:

@@ -1,7 +1,7 @@
 """A bench spec (TOML) -> the jobs that it stands for: datasets x methods x seeds, settings resolved.
 
 ```toml
-task = "clustering"
+task = "clustering"              # or several: ["clustering", "links"]
 datasets = ["cora", "acm"]
 seeds = 10
 
@@ -23,6 +23,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ class Spec:
     """A parsed spec file: `jobs()` expands it."""
 
     name: str
-    task: str
+    tasks: tuple[str, ...]
     datasets: tuple[str, ...]
     seeds: int
     methods: tuple[Mapping[str, Any], ...]
@@ -82,29 +83,26 @@ class Spec:
     folder: Path  # where `settings_from` is looked for
 
     def jobs(self, *, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
-        """All jobs in order dataset, method, seed; `only` as in `matches`."""
+        """All jobs in order task, dataset, method, seed; `only` as in `matches`."""
         count = self.seeds if seeds is None else check_int("seeds", seeds)
         return list(self._expand(count, only))
 
     def _expand(self, count: int, only: Sequence[str]) -> Iterator[Job]:
-        for dataset in self.datasets:
-            for method in self.methods:
-                usage, limit = method.get("usage", "all"), method.get("limit_s")
-                seeds = 0 if dataset in method.get("skip", ()) else min(count, method.get("seeds", count))
-                bare = [
-                    Job(self.task, dataset, method["name"], usage, s, {}, self.label, limit) for s in range(seeds)
-                ]
-                wanted = [job for job in bare if matches(job, only)]
-                settings = self._settings(dataset, method) if wanted else {}
-                yield from (replace(job, settings=settings) for job in wanted)
+        for task, dataset, method in product(self.tasks, self.datasets, self.methods):
+            usage, limit = method.get("usage", "all"), method.get("limit_s")
+            seeds = 0 if dataset in method.get("skip", ()) else min(count, method.get("seeds", count))
+            bare = [Job(task, dataset, method["name"], usage, s, {}, self.label, limit) for s in range(seeds)]
+            wanted = [job for job in bare if matches(job, only)]
+            settings = self._settings(task, dataset, method) if wanted else {}
+            yield from (replace(job, settings=settings) for job in wanted)
 
-    def _settings(self, dataset: str, method: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings(self, task: str, dataset: str, method: Mapping[str, Any]) -> dict[str, Any]:
         parts: list[Mapping[str, Any]] = []
         if method.get("recipe", False):
-            parts.append(recipe_settings(dataset, self.task, method=method["name"], usage=method.get("usage", "all")))
+            parts.append(recipe_settings(dataset, task, method=method["name"], usage=method.get("usage", "all")))
         if "settings_from" in method:
             table = _settings_table(self.folder / method["settings_from"], method["name"])
-            parts += [values_of(table), values_of(table.get(dataset, {})), values_of(table.get(self.task, {}))]
+            parts += [values_of(table), values_of(table.get(dataset, {})), values_of(table.get(task, {}))]
         parts += [self.settings, method.get("settings", {}), method.get("per_dataset", {}).get(dataset, {})]
         return merged(*parts)
 
@@ -121,13 +119,16 @@ def load_spec(path: str | Path) -> Spec:
         raise InputError(f"{file} is not valid TOML: {error}.") from None
     for key in data:
         check_choice(f"{file.name}: key", key, ("task", "datasets", "seeds", "methods", "settings", "about"))
-    task: str = check_choice(f"{file.name}: task", str(data.get("task")), TASKS)
+    given = data.get("task")
+    tasks = [
+        check_choice(f"{file.name}: task", str(t), TASKS) for t in (given if isinstance(given, list) else [given])
+    ]
     methods: tuple[Mapping[str, Any], ...] = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
     if not methods or not data.get("datasets"):
         raise InputError(f"{file.name} needs `datasets` and at least one [[methods]] block.")
     return Spec(
         name=file.stem,
-        task=task,
+        tasks=tuple(tasks),
         datasets=tuple(str(d) for d in data["datasets"]),
         seeds=check_int("seeds", data.get("seeds", 10)),
         methods=methods,

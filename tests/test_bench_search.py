@@ -1,0 +1,161 @@
+"""The stacked models of the recipe search against the library: the same filter, losses, steps and scores."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import random_graph
+from tuplet import losses, metrics
+from tuplet.filters import GraphFilter
+from tuplet.splits import split_edges, split_nodes
+from tuplet.weights import ppr
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+stacked = load("stacked")
+
+
+@pytest.mark.parametrize(("alpha", "r"), [(0.3, 0.5), (0.1, 0.4)])
+def test_the_filter_equals_the_librarys(alpha: float, r: float) -> None:
+    graph = random_graph(40, 6)
+    ours = stacked.filter_rows(graph.indptr, graph.indices, torch.as_tensor(graph.x), alpha, r, tol=1e-6)
+    np.testing.assert_allclose(ours, GraphFilter(ppr(alpha), r=r, tol=1e-6).transform(graph), atol=1e-4)
+
+
+def stack_of(m: int = 3, f: int = 6) -> object:
+    models = [stacked.Model(0.3 + 0.2 * i, 0.5, 0.01 * (i + 1), seed=i) for i in range(m)]
+    return stacked.Stack(models, f, (5, 4), weight_decay=0.1, device="cpu")
+
+
+@pytest.mark.parametrize("kind", ["dmt", "dmat", "dmati"])
+def test_each_model_has_the_librarys_loss(kind: str) -> None:
+    stack = stack_of()
+    x, y = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+    found = stacked.losses(stack, x, y, kind, 1, torch.Generator().manual_seed(5))
+    keep = stack.masks(torch.Generator().manual_seed(5))
+    u, v = stack.forward(x), stack.forward(x, keep)
+    for i, model in enumerate(stack.models):
+        t = model.temperature
+        expected = {
+            "dmt": losses.dmt_loss(u[i], y, temperature=t),
+            "dmat": losses.dmat_loss(u[i], v[i], y, temperature=t),
+            "dmati": losses.dmati_loss(u[i], v[i], temperature=t),
+        }[kind]
+        torch.testing.assert_close(found[i], expected)
+
+
+def test_a_mask_leaves_out_whole_columns_of_the_stated_share() -> None:
+    stack = stack_of(2, f=10)
+    keep = stack.masks(torch.Generator().manual_seed(1))
+    assert keep.sum(0).tolist() == [5, 5]
+    x = torch.randn(4, 10)
+    torch.testing.assert_close(stack.forward(x, keep)[1], stack.forward(x * keep[:, 1])[1])
+
+
+def test_a_step_is_adamw_with_each_models_own_rate() -> None:
+    stack = stack_of()
+    copies = [[w[:, i] if k == 0 else w[i] for k, w in enumerate(stack.weights)] for i in range(3)]
+    copies = [[w.detach().clone().requires_grad_() for w in model] for model in copies]
+    x = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
+    optimizers = [torch.optim.AdamW(c, lr=m.lr, weight_decay=0.1) for c, m in zip(copies, stack.models)]
+    for _ in range(3):
+        stack.step(stacked.losses(stack, x, torch.arange(8) % 2, "dmt", 1, torch.Generator()))
+        for c, optimizer, model in zip(copies, optimizers, stack.models):
+            z = torch.relu(x @ c[0] + c[1]) @ c[2] + c[3]
+            optimizer.zero_grad()
+            losses.dmt_loss(z, torch.arange(8) % 2, temperature=model.temperature).backward()
+            optimizer.step()
+    for i, c in enumerate(copies):
+        torch.testing.assert_close(stack.weights[0][:, i], c[0], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(stack.weights[2][i], c[2], atol=1e-5, rtol=1e-4)
+
+
+def test_training_lowers_the_loss_and_stops_where_told() -> None:
+    rows = stacked.unit(torch.randn(60, 6, generator=torch.Generator().manual_seed(0)))
+    stack = stack_of()
+    rng = torch.Generator().manual_seed(9)
+    before = stacked.losses(stack, rows, None, "dmati", 1, rng)
+    assert list(stacked.train(stack, rows, (10, 40), batch=30)) == [10, 40]
+    assert (stacked.losses(stack, rows, None, "dmati", 1, rng) < before).all()
+
+
+def test_cluster_scores_equal_the_librarys() -> None:
+    rng = np.random.default_rng(0)
+    y, clusters = rng.integers(0, 4, 50), rng.integers(0, 4, (3, 50))
+    found = stacked.cluster_scores(torch.as_tensor(clusters), torch.as_tensor(y), 4)
+    for labels, scores in zip(clusters, found):
+        for name, score in (("accuracy", metrics.accuracy), ("nmi", metrics.nmi), ("ari", metrics.ari)):
+            assert scores[name] == pytest.approx(100 * score(y, labels), abs=2e-3)
+        assert scores["f1"] == pytest.approx(100 * metrics.macro_f1(y, labels), abs=2e-3)
+
+
+def test_kmeans_finds_far_groups_in_every_model() -> None:
+    rng = torch.Generator().manual_seed(0)
+    y = torch.arange(90) % 3
+    z = torch.randn(2, 90, 5, generator=rng) * 0.1 + 5 * torch.eye(5)[y]
+    for labels in stacked.kmeans(z, 3):
+        assert metrics.accuracy(y.numpy(), labels.numpy()) == 1
+
+
+def test_link_scores_equal_the_librarys() -> None:
+    from tuplet.links import score_links
+
+    graph = random_graph(60, 6, p=0.2)
+    split = split_edges(graph, seed=0)
+    z = torch.randn(2, 60, 5, generator=torch.Generator().manual_seed(3))
+    for rows in ("unit", "centred unit"):
+        found = stacked.link_scores(z, split, rows)
+        for i in range(2):
+            expected = score_links(z[i].numpy(), split, rows=rows).values
+            assert float(found["auc"][i]) == pytest.approx(expected["auc"], abs=1e-2)
+            assert float(found["ap"][i]) == pytest.approx(expected["ap"], abs=1e-2)
+
+
+def test_a_probe_reads_separable_classes_and_guesses_on_noise() -> None:
+    y = np.arange(200) % 2
+    rng = np.random.default_rng(0)
+    clear, noise = rng.normal(size=(200, 4)) + 8 * y[:, None], rng.normal(size=(200, 4))
+    z = torch.as_tensor(np.stack([clear, noise]), dtype=torch.float32)
+    val, test = stacked.probe_scores(z, torch.as_tensor(y), 2, split_nodes(y, seed=0))
+    assert test[0] == 100 and test[1] < 70 and val.shape == (2,)
+
+
+@pytest.mark.slow
+def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tomllib
+
+    search = load("search_recipes")
+    log, book = tmp_path / "log.jsonl", tmp_path / "recipes.toml"
+    book.write_text(search.RECIPES.read_text())
+    monkeypatch.setattr(search, "RECIPES", book)
+    monkeypatch.setattr(
+        sys, "argv", ["search", "--quick", "--datasets", "cora", "--out", str(log), "--device", "cpu"]
+    )
+    with pytest.raises(SystemExit) as end:
+        search.main()
+    assert end.value.code == 0
+    monkeypatch.setattr(sys, "argv", ["search", "--apply", "--out", str(log)])
+    before = tomllib.loads(book.read_text())
+    search.main()
+    after = tomllib.loads(book.read_text())
+    assert after["cora"]["layers"] == {"value": [32, 32], "source": "tuned"}
+    assert after["cora"]["links"]["max_steps"]["source"] == "tuned"
+    assert after["cora"]["classification"]["DMT"]["lr"]["source"] == "tuned"
+    assert {k: v for k, v in after.items() if k != "cora"} == {k: v for k, v in before.items() if k != "cora"}
