@@ -1,4 +1,4 @@
-"""From file to file: the same rows as in memory, within the budget, resumed after a stop, refused when the disk is full."""
+"""From file to file: the same rows as in memory, within the budget, resumed after a stop, refused on a full disk."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def test_a_stopped_run_goes_on_where_it_was(method, stop, narrow, tmp_path):
         assert seen[0] >= 0.05 + 0.95 / blocks - 1e-9  # the split and at least one block were not done again
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_where_it_was(tmp_path):
     """SIGKILL in the middle of the work; the next run writes the same bits."""
     g = random_graph(400, 64, p=0.1)

@@ -71,7 +71,8 @@ class Job:
 def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
     """A key that changes with the settings, the structure or the features. Samples big arrays: reads a few MB."""
     digest = hashlib.blake2b(settings.encode(), digest_size=16)
-    parts = [x.indptr, x.indices, x.data] if sp.issparse(x) else [x]
+    features: Any = x
+    parts = [features.indptr, features.indices, features.data] if sp.issparse(x) else [features]
     for array in [*graph_arrays, *parts]:
         if array is None:
             continue

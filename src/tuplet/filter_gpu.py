@@ -154,7 +154,7 @@ def filter_through_device(
         one, two = buffers[0], buffers[1]
         result = on_device.apply(view(incoming, first), view(one, first), view(two, first))
         used = next(b for b in (incoming, one, two) if b.data_ptr() == result.data_ptr())
-        computed = torch.cuda.Event() if cuda else None
+        computed: Any = torch.cuda.Event() if cuda else None  # type: ignore[no-untyped-call]
         if computed is not None:
             computed.record()
         spare = buffers[2:]
@@ -223,7 +223,7 @@ class _Lanes:
         self.device = device
         self.rows = max(1, min(n, _PIECE // (4 * columns)))
         self.pieces = [torch.empty(self.rows * columns, pin_memory=self.cuda) for _ in range(2)]
-        self.stream = torch.cuda.Stream(device) if self.cuda else None
+        self.stream: Any = torch.cuda.Stream(device) if self.cuda else None  # type: ignore[no-untyped-call]
         self.events: list[Any] = [None, None]
 
     def send(self, read: Reader, first: int, block: torch.Tensor) -> None:
@@ -276,7 +276,7 @@ class _Lanes:
 
         with torch.cuda.stream(self.stream):
             target.copy_(source, non_blocking=True)
-            self.events[turn % 2] = torch.cuda.Event()
+            self.events[turn % 2] = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self.events[turn % 2].record(self.stream)
 
     def _wait(self, turn: int) -> None:

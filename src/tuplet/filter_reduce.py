@@ -42,7 +42,7 @@ def _projection(f: int, k: int, seed: int) -> sp.csc_array:
     every = math.sqrt(f)
     counts = rng.binomial(f, 1 / every, size=k)
     rows = np.concatenate([np.sort(rng.choice(f, size=count, replace=False)) for count in counts])
-    values = rng.choice(np.float32([-1, 1]), size=len(rows)) * np.float32(math.sqrt(every / k))
+    values = rng.choice(np.array([-1, 1], np.float32), size=len(rows)) * np.float32(math.sqrt(every / k))
     return sp.csc_array((values, rows, np.r_[0, np.cumsum(counts)]), shape=(f, k))
 
 

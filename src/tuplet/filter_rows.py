@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet.graph import Features
+from tuplet._check import InputError
+from tuplet.graph import Features, checked_features
 
 Block: TypeAlias = NDArray[np.float32]
 Reader: TypeAlias = Callable[[int, int, Block, Block], None]
@@ -64,6 +65,21 @@ def _projected_reader(x: Features, projection: Any) -> Reader:
         np.multiply(chunk @ cached[first, columns], scale[start : start + rows, None], out=out)
 
     return read
+
+
+def checked_map(x: Any, n: int) -> Features:
+    """The memory map `x` (n, f) after a look at every value, by chunks whose pages are given back at once."""
+    checked_features(x[:1], min(1, n))
+    if x.ndim != 2 or len(x) != n:
+        checked_features(x, n)  # raises
+    step = max(1, _CHUNK // max(1, x[:1].nbytes))
+    for start in range(0, n, step):
+        bad = ~np.isfinite(x[start : start + step]).all(1)
+        forget_pages(x)
+        if bad.any():
+            row = start + int(bad.argmax())
+            raise InputError(f"x holds NaN or infinity, first in row {row}. Remove or replace these values first.")
+    return x if x.dtype.kind == "f" else x.astype(np.float32)  # type: ignore[no-any-return]
 
 
 def fill_block(read: Reader, x: Features, first: int, scale: Block, out: Block) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable
@@ -52,7 +53,7 @@ def run_filter(
             progress("filter", fraction)
 
     def make_engine(read: Reader, source: Features, columns: int) -> Engine:
-        on_cpu = lambda: _cpu_engine(spec, op, plan, read, source, columns)  # noqa: E731
+        on_cpu = functools.partial(_cpu_engine, spec, op, plan, read, source, columns)
         if plan is None or device == "cpu":
             return on_cpu()
         on_device = filter_gpu.device_engine(op, plan, spec.r, read, source, columns, device)

@@ -21,6 +21,7 @@ from tuplet._check import InputError, check_choice, check_int, check_number
 from tuplet.filter_estimate import FilterEstimate, exact_seconds, push_seconds
 from tuplet.filter_operator import make_plan
 from tuplet.filter_reduce import REDUCTIONS
+from tuplet.filter_rows import checked_map, mapped_file
 from tuplet.filter_run import BLOCK, SLACK, run_filter
 from tuplet.graph import Features, Graph, checked_features
 from tuplet.weights import Weights, ppr
@@ -171,10 +172,11 @@ class GraphFilter:
         return FilterEstimate(method=self.method, device=device, products=products, seconds=span, **common)
 
     def _features(self, graph: Graph, x: Any) -> Features:
-        features: Features | None = graph.x if x is None else checked_features(x, graph.n_nodes)
-        if features is None:
+        if x is not None:
+            return checked_map(x, graph.n_nodes) if mapped_file(x) is not None else checked_features(x, graph.n_nodes)
+        if graph.x is None:
             raise InputError("The graph has no features to filter. Give x=..., one row for each node.")
-        return features
+        return graph.x
 
     def _cache_file(self, graph: Graph, cache: str | os.PathLike[str]) -> Path:
         import hashlib

@@ -163,7 +163,7 @@ def _laplacian_coefficients(values: tuple[float, ...], hops: int) -> Floats:
 
 def _markov_coefficients(values: tuple[float, ...], hops: int) -> Floats:
     length, alpha = int(values[0]), values[1]
-    return np.r_[alpha, np.full(length, (1 - alpha) / length)]
+    return np.array([alpha, *[(1 - alpha) / length] * length])
 
 
 def _markov_response(values: tuple[float, ...], s: Floats) -> Floats:
@@ -171,7 +171,7 @@ def _markov_response(values: tuple[float, ...], s: Floats) -> Floats:
     total = np.zeros_like(s)
     for _ in range(length):  # Horner: exact at s = 1, where the geometric formula divides by zero
         total = s * (1 + total)
-    return alpha + (1 - alpha) / length * total
+    return np.asarray(alpha + (1 - alpha) / length * total)
 
 
 _FAMILIES: dict[str, tuple[Any, Any, tuple[str, ...]]] = {

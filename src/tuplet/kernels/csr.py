@@ -24,7 +24,7 @@ def transpose(indptr: Any, indices: Any, weights: Any) -> Any:
         new_indptr[u + 1] += new_indptr[u]
     place = new_indptr[:-1].copy()
     new_indices = np.empty_like(indices)
-    new_weights = None if weights is None else np.empty_like(weights)
+    new_weights: Any = None if weights is None else np.empty_like(weights)
     for u in range(n):
         for e in range(indptr[u], indptr[u + 1]):
             v = indices[e]
@@ -101,8 +101,8 @@ def symmetric_csr(keys: Any, n: Any, indices: Any, indptr: Any) -> None:
         u, v = np.int64(key // n), np.int64(key % n)
         indptr[u + 1] += 1
         indptr[v + 1] += 1
-    for u in range(len(indptr) - 1):
-        indptr[u + 1] += indptr[u]
+    for node in range(len(indptr) - 1):
+        indptr[node + 1] += indptr[node]
     place = indptr[:-1].copy()
     for key in keys:  # smaller neighbours first: keys come by rising u, so each row is filled in order
         v = np.int64(key % n)

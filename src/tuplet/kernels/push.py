@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tuplet._jit import jit
 from tuplet._seed import seed_of
+from tuplet.kernels.random import mix, uniform
 
 
 def push_columns(
@@ -137,25 +138,25 @@ def _walk_ends(
 ) -> None:
     n = len(indptr) - 1
     for source in prange(n):
-        state = _mix(key ^ _mix(np.uint64(source)))
+        state = mix(key ^ mix(np.uint64(source)))
         for walk in range(n_walks):
             u = np.int64(source)
             while True:
                 state += np.uint64(0x9E3779B97F4A7C15)
-                u = _step(u, _uniform(state), indptr, indices, cumulated, degrees, loop)
+                u = _step(u, uniform(state), indptr, indices, cumulated, degrees, loop)
                 state += np.uint64(0x9E3779B97F4A7C15)
-                if u == n or _uniform(state) < alpha:
+                if u == n or uniform(state) < alpha:
                     break
             ends[np.int64(source) * n_walks + walk] = u
 
 
 @jit  # type: ignore[untyped-decorator]
-def _step(u: Any, uniform: Any, indptr: Any, indices: Any, cumulated: Any, degrees: Any, loop: Any) -> Any:
+def _step(u: Any, chance: Any, indptr: Any, indices: Any, cumulated: Any, degrees: Any, loop: Any) -> Any:
     """The next node of a walk at u, or n where u has no edge."""
     start, end = indptr[u], indptr[u + 1]
     if start == end and loop == 0:
         return np.int64(len(indptr) - 1)
-    target = uniform * degrees[u]
+    target = chance * degrees[u]
     if target < loop or start == end:
         return np.int64(u)
     target -= loop
@@ -180,17 +181,3 @@ def _cumulated_rows(indptr: Any, weights: Any) -> Any:
             total += weights[e]
             sums[e] = total
     return sums
-
-
-@jit  # type: ignore[untyped-decorator]
-def _mix(word: Any) -> Any:
-    """SplitMix64's finaliser: neighbouring words become unrelated ones."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-@jit  # type: ignore[untyped-decorator]
-def _uniform(word: Any) -> Any:
-    """A number in [0, 1) from a 64-bit state."""
-    return np.float64(_mix(word) >> np.uint64(11)) * 2.0**-53
