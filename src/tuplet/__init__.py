@@ -11,7 +11,7 @@ Names load when they are first used, so that `import tuplet` does not wait for t
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _HOMES = {
@@ -35,7 +35,10 @@ _HOMES = {
 }
 _MODULES = ("baselines", "losses", "metrics", "theory", "weights", "synth")
 
-__version__ = version("tuplet")
+try:
+    __version__ = version("tuplet")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+source"
 __all__ = [*_HOMES, *_MODULES]
 
 
