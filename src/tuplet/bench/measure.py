@@ -10,7 +10,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
@@ -32,23 +32,27 @@ log = logging.getLogger("tuplet")
 FILTER_FREE = ("SelfDMAT",)  # ours, but it makes its own filters
 
 
-@dataclass(frozen=True)
 class SharedFilter(GraphFilter):
-    """A GraphFilter that remembers the rows of the last graph it has seen, and what they cost."""
+    """A GraphFilter that remembers the rows of the last graph it has seen, and what they cost, in `last`."""
 
-    memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
+    last: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "last", {})  # no field: not part of what the filter is
 
     def transform(self, graph: Graph, **how: Any) -> NDArray[np.float32]:
         """As GraphFilter.transform; the same graph and features give the same array again."""
-        key = graph.with_(x=how.get("x", graph.x)).fingerprint()
-        if self.memory.get("key") != key:
-            start = time.perf_counter()
-            self.memory.clear()
-            rows = super().transform(graph, **how)
-            self.memory.update(key=key, rows=rows, seconds=time.perf_counter() - start, hits=0)
+        x = how.get("x")
+        key = graph.with_(x=graph.x if x is None else x).fingerprint()
+        if self.last.get("key") == key:
+            self.last["hits"] += 1
         else:
-            self.memory["hits"] += 1
-        return cast("NDArray[np.float32]", self.memory["rows"])
+            start = time.perf_counter()
+            self.last.clear()
+            rows = super().transform(graph, **how)
+            self.last.update(key=key, rows=rows, seconds=time.perf_counter() - start, hits=0)
+        return cast("NDArray[np.float32]", self.last["rows"])
 
 
 class Bench:
@@ -119,9 +123,9 @@ class Bench:
         filters = job.method in OURS or "alpha" in parameters(job.method)
         with meter.fit_phases("filter" if filters else "train") as progress:
             model.fit(graph, y, progress=progress)
-        shared = getattr(getattr(model, "graph_filter", None), "memory", None)
-        if shared and shared["hits"]:
-            meter.add("filter", shared["seconds"])
+        shared = getattr(model, "graph_filter", None)
+        if isinstance(shared, SharedFilter) and shared.last["hits"]:
+            meter.add("filter", shared.last["seconds"])
         return model
 
 
@@ -189,7 +193,7 @@ def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, 
 
     model = bench.estimator(job)
     with meter.phase("filter"):
-        rows = model.graph_filter.transform(graph, x=unit_features(graph.x) if model.unit_rows else None)
+        rows = filtered_rows(model, graph)
     known = {f.name for f in fields(TrainConfig)}
     config = TrainConfig(loss="dmati", **{k: v for k, v in model.get_params().items() if k in known})
     encoder = make_encoder(rows.shape[1], model.layers, job.seed)
@@ -199,11 +203,14 @@ def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, 
         return encode(encoder, rows, unit_rows=model.unit_rows)
 
 
-def unit_features(x: Any) -> Any:
-    """Rows of unit length, dense or sparse, as the estimators scale them."""
-    from tuplet.kmeans import scale_rows
+def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
+    """The rows that `model`, one of ours, trains on, by its filter and before their own scaling."""
+    from tuplet.features import unit_features
 
-    return scale_rows(x)
+    if not model.unit_rows:
+        return cast("NDArray[np.float32]", model.graph_filter.transform(graph))
+    with unit_features(graph.x) as x:
+        return cast("NDArray[np.float32]", model.graph_filter.transform(graph, x=x))
 
 
 def links(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:

@@ -68,13 +68,13 @@ def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Similarity among negative pairs for raw features, filtered features and vectors: histograms and means."""
-    from tuplet.bench.measure import unit_features
+    from tuplet.bench.measure import filtered_rows
     from tuplet.theory import negative_hardness
 
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
     with meter.phase("evaluate"):
-        rows = model.graph_filter.transform(graph, x=unit_features(graph.x))
+        rows = filtered_rows(model, graph)
         sources = {"features": graph.x, "filtered": rows, "vectors": model.embedding_}
         edges = np.linspace(-1, 1, BINS + 1)
         found = {
