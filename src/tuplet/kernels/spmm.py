@@ -20,6 +20,9 @@ from tuplet._jit import jit
 from tuplet.kernels.prefetch import prefetch
 
 COLUMNS = 128  # a block's row is 512 bytes: 8 cache lines for each gather, still small enough for hubs to stay cached
+SMALL = (
+    2**22
+)  # multiply-adds, some milliseconds; below this, waking threads takes longer than the work on a busy machine
 
 
 def hop(
@@ -42,10 +45,13 @@ def hop(
     What has the factor 0 is not read: `out` may start uninitialised with `keep` = 0, `x` may be anything with
     `shift` = 0, and with `loop` = 0 `z` may have any number of rows (a general product CSR times dense).
     """
-    pieces = balanced_pieces(indptr, threads or get_num_threads())
     unsigned = np.uint32 if indices.dtype.itemsize == 4 else np.uint64
+    arrays = (indptr.view(np.uint64), indices.view(unsigned), weights, inverse, z, x, out)
     factors = (np.float32(loop), np.float32(scale), np.float32(shift), np.float32(keep))
-    _hop(pieces, indptr.view(np.uint64), indices.view(unsigned), weights, inverse, z, x, out, *factors)
+    if threads is None and (int(indptr[-1]) + len(out)) * out.shape[1] < SMALL:
+        _hop_rows(np.uint64(0), np.uint64(len(out)), *arrays, *factors)
+    else:
+        _hop(balanced_pieces(indptr, threads or get_num_threads()), *arrays, *factors)
 
 
 def balanced_pieces(indptr: NDArray[Any], pieces: int) -> NDArray[np.uint64]:
@@ -86,19 +92,39 @@ def _hop(
     shift: Any,
     keep: Any,
 ) -> None:
-    for piece in prange(len(pieces) - 1):
-        total = np.empty(128, np.float32)
-        part = np.empty(128, np.float32)
-        columns = np.uint64(out.shape[1])
-        for first in range(np.uint64(0), columns, np.uint64(128)):
-            width = min(np.uint64(128), columns - first)
-            for u in range(pieces[piece], pieces[piece + 1]):
-                total[:] = np.float32(0)
-                if loop != np.float32(0):
-                    for c in range(width):
-                        total[c] = loop * z[u, first + c]
-                _add_neighbours(indptr[u], indptr[u + np.uint64(1)], indices, weights, z, first, width, total, part)
-                _finish_row(u, first, width, scale * inverse[u], total, x, shift, out, keep)
+    for i in prange(len(pieces) - 1):
+        start, stop = pieces[i], pieces[i + 1]
+        _hop_rows(start, stop, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+
+
+@jit  # type: ignore[untyped-decorator]
+def _hop_rows(
+    start: Any,
+    stop: Any,
+    indptr: Any,
+    indices: Any,
+    weights: Any,
+    inverse: Any,
+    z: Any,
+    x: Any,
+    out: Any,
+    loop: Any,
+    scale: Any,
+    shift: Any,
+    keep: Any,
+) -> None:
+    total = np.empty(128, np.float32)
+    part = np.empty(128, np.float32)
+    columns = np.uint64(out.shape[1])
+    for first in range(np.uint64(0), columns, np.uint64(128)):
+        width = min(np.uint64(128), columns - first)
+        for u in range(start, stop):
+            total[:] = np.float32(0)
+            if loop != np.float32(0):
+                for c in range(width):
+                    total[c] = loop * z[u, first + c]
+            _add_neighbours(indptr[u], indptr[u + np.uint64(1)], indices, weights, z, first, width, total, part)
+            _finish_row(u, first, width, scale * inverse[u], total, x, shift, out, keep)
 
 
 @jit  # type: ignore[untyped-decorator]
