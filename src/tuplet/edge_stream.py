@@ -109,7 +109,9 @@ class EdgeStream:
                 with pa.memory_map(str(part)) as file:
                     reader = ipc.open_file(file)
                     for i in range(reader.num_record_batches):
-                        yield (i + 1) / reader.num_record_batches, reader.get_batch(i)
+                        batch = reader.get_batch(i)
+                        batch.validate(full=True)  # wrong offsets in a damaged file would crash the process later
+                        yield (i + 1) / reader.num_record_batches, batch
                 return
             with pq.ParquetFile(part) as file:
                 first, second = edge_columns(file.schema_arrow.names, self.source, self.target)
@@ -118,6 +120,7 @@ class EdgeStream:
                 read, total = 0, max(1, file.metadata.num_rows)
                 for batch in file.iter_batches(batch_size=ROWS, columns=columns):
                     read += batch.num_rows
+                    batch.validate(full=True)
                     yield read / total, batch
         except (pa.ArrowException, OSError) as error:
             raise InputError(
@@ -133,7 +136,8 @@ def _weights(column: Any, name: str) -> NDArray[np.float32]:
         values = np.asarray(pc.fill_null(pc.cast(column, pa.float64()), float("nan")), dtype=np.float64)
     except pa.ArrowException:
         raise InputError(f"The weight column {name!r} holds {column.type}, not numbers. Say weight=False.") from None
-    if not (np.isfinite(values).all() and values.min() >= 0):
-        bad = values[~(np.isfinite(values) & (values >= 0))][0]
-        raise InputError(f"The weight column {name!r} holds {bad:g}. Weights must be finite and 0 or more.")
+    good = (values >= 0) & (values <= np.finfo(np.float32).max)
+    if not good.all():
+        bad = values[~good][0]
+        raise InputError(f"The weight column {name!r} holds {bad:g}. Weights must be 0 or more and fit float32.")
     return values.astype(np.float32)

@@ -129,6 +129,10 @@ def _weights(table: pa.Table, name: str) -> NDArray[np.float64]:
             f"The weight column {name!r} holds {column.type}, not only numbers. Correct it, or say weight=False."
         ) from None
     check_finite(f"The weight column {name!r}", values, "Fill or remove these rows, or say weight=False.")
+    if values.max() > np.finfo(np.float32).max:
+        raise InputError(
+            f"The weight column {name!r} holds {values.max():g}, too large for float32. Scale the weights."
+        )
     if values.min() < 0:
         raise InputError(
             f"The weight column {name!r} holds the negative weight {values.min():g} in row "

@@ -93,8 +93,12 @@ def _read_columnar(path: Path) -> pa.Table:
         raise InputError(f"{path} is empty. Write the file again.")
     try:
         if kind_of(path) == "parquet":
-            return pq.ParquetFile(path, memory_map=False).read()
-        return feather.read_table(path, memory_map=False)
+            with pq.ParquetFile(path, memory_map=False) as file:
+                table = file.read()
+        else:
+            table = feather.read_table(path, memory_map=False)
+        table.validate(full=True)  # wrong offsets in a damaged file would crash the process later
+        return table
     except (pa.ArrowException, OSError, ValueError, EOFError, MemoryError) as error:
         raise InputError(
             f"{path} is not a readable {kind_of(path)} file ({error}). It may be cut off; write or copy it again."

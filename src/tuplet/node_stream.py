@@ -100,12 +100,16 @@ class NodeStream:
 
         if kind_of(part) == "parquet":
             with _reading(part), pq.ParquetFile(part) as file:
-                yield from file.iter_batches(batch_size=_ROWS)
+                for batch in file.iter_batches(batch_size=_ROWS):
+                    batch.validate(full=True)
+                    yield batch
         elif kind_of(part) == "arrow":
             with _reading(part), pa.memory_map(str(part)) as file:
                 reader = ipc.open_file(file)
                 for i in range(reader.num_record_batches):
-                    yield reader.get_batch(i)
+                    batch = reader.get_batch(i)
+                    batch.validate(full=True)  # wrong offsets in a damaged file would crash the process later
+                    yield batch
         else:
             yield from scan_text(part, types=self._text_types, **self.options)
 

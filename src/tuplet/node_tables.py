@@ -15,6 +15,7 @@ from tuplet.edge_tables import Edges, check_rows
 from tuplet.frames import read_table
 from tuplet.graph import checked_features
 from tuplet.ids import check_unique, examples, id_column, look_up, unique_ids
+from tuplet.npz import DAMAGE
 from tuplet.tables import NULL_WORDS
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def id_name(names: Sequence[str], id: str | None, what: str) -> str:
 def _load_npy(path: Any) -> NDArray[Any]:
     try:
         return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-    except (OSError, ValueError, EOFError) as error:
+    except DAMAGE as error:
         raise InputError(f"{path} is not a readable .npy file ({error}). Write or copy it again.") from None
 
 

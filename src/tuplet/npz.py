@@ -21,8 +21,9 @@ from tuplet._check import InputError, check_labels, check_out_path
 from tuplet.graph import Graph, checked_features
 
 Arrays = dict[str, NDArray[Any]]
-_DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-_DAMAGE += (SyntaxError, tokenize.TokenError, MemoryError, OverflowError, RuntimeError, TypeError, IndexError)  # type: ignore[assignment]
+DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, RuntimeError)
+DAMAGE += (MemoryError, OverflowError, NotImplementedError, SyntaxError, tokenize.TokenError)  # NumPy's header parser
+DAMAGE += (zipfile.BadZipFile, zlib.error)
 
 
 def read_npz(path: str | os.PathLike[str]) -> Graph:
@@ -40,7 +41,7 @@ def read_npz(path: str | os.PathLike[str]) -> Graph:
         return _graph(arrays)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InputError(
             f"{path} holds arrays that do not fit together ({error}). Write or download the file again."
         ) from None
@@ -55,7 +56,7 @@ def load_arrays(path: str | os.PathLike[str]) -> Arrays:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("not a zip archive of arrays")
             return {name: archive[name] for name in archive.files if not _pickled(archive, name)}
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InputError(
             f"{path} is not a readable .npz file ({error}). It may be cut off; write or download it again."
         ) from None

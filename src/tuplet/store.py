@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path
 from tuplet.graph import Graph
+from tuplet.npz import DAMAGE
 
 FORMAT = "tuplet-graph"
 VERSION = 1
@@ -169,7 +170,7 @@ def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
         dtype, shape = np.dtype(entry["dtype"]), tuple(int(size) for size in entry["shape"])
         empty = 0 in shape
         array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
-    except (OSError, ValueError, TypeError, KeyError, EOFError) as error:
+    except DAMAGE as error:
         raise _damaged(folder, f"{name}.npy: {error}") from None
     allowed = _DTYPES.get(name)
     if array.dtype != dtype or array.shape != shape or (allowed and array.dtype.str[1:] not in allowed.split()):

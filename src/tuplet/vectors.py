@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_finite, check_out_path
 from tuplet.graph import Graph
+from tuplet.npz import DAMAGE
 
 ROW_GROUP_BYTES = 2**25
 _ENDINGS = (".parquet", ".npy", ".csv")
@@ -182,7 +183,9 @@ def _read_parquet(path: Path) -> Vectors:
     from pyarrow import parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read()
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is not a readable Parquet file ({error}). Write or copy it again.") from None
     if not {"id", "vector"} <= set(table.column_names) or not pa.types.is_fixed_size_list(
@@ -196,8 +199,18 @@ def _read_parquet(path: Path) -> Vectors:
         raise InputError(f"{path} has rows without a vector. Write it again.")
     z = np.asarray(flat, dtype=np.float32).reshape(-1, width)
     check_finite(f"{path}", z)
-    groups = np.asarray(table.column("cluster"), dtype=np.int64) if "cluster" in table.column_names else None
-    return Vectors(_read_ids(table.column("id")), z, groups, _metadata(table.schema.metadata))
+    return Vectors(_read_ids(table.column("id")), z, _read_cluster(table, path), _metadata(table.schema.metadata))
+
+
+def _read_cluster(table: Any, path: Path) -> NDArray[np.int64] | None:
+    import pyarrow as pa
+
+    if "cluster" not in table.column_names:
+        return None
+    column = table.column("cluster")
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise InputError(f"The column `cluster` of {path} must hold a whole number in every row. Write it again.")
+    return np.asarray(column).astype(np.int64)
 
 
 def _metadata(raw: Any) -> dict[str, Any]:
@@ -217,7 +230,7 @@ def _read_ids(column: Any) -> NDArray[Any]:
 def _read_npy(path: Path) -> Vectors:
     try:
         z = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except DAMAGE as error:
         raise InputError(f"{path} is not a readable .npy file ({error}). Write or copy it again.") from None
     if z.ndim != 2 or z.dtype.kind != "f":
         raise InputError(f"{path} holds {z.dtype} {z.shape}, not vectors: floats of shape (n, d) are needed.")
@@ -233,8 +246,8 @@ def _read_csv(path: Path) -> Vectors:
     names = [name for name in table.column_names[1:] if name != "cluster"]
     try:
         z = np.column_stack([np.asarray(table.column(name), dtype=np.float32) for name in names])
-        groups = np.asarray(table.column("cluster"), dtype=np.int64) if "cluster" in table.column_names else None
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} holds something else than numbers ({error}). Write it again.") from None
     check_finite(f"{path}", z)
+    groups = _read_cluster(table, path)
     return Vectors(to_numpy(id_column(table.column(0), f"the first column of {path}", from_text=True)), z, groups)

@@ -1,0 +1,54 @@
+"""New nodes from files: ids, columns by name, edges to old nodes; and what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuplet import InputError, read_graph
+from tuplet.new_nodes import read_new_nodes
+
+EDGES = [("a", "b"), ("b", "c")]
+TABLE = {"id": ["a", "b", "c"], "age": [1, 2, 3], "kind": ["x", "y", "x"], "words": [["p"], ["q", "p"], []]}
+
+
+def test_new_nodes_come_in_the_columns_of_the_graph(tmp_path: Path) -> None:
+    g = read_graph(EDGES, TABLE)
+    (tmp_path / "e.csv").write_text("source,target,weight\nd,a,0.5\nd,e,2\ne,c,1\n")
+    new = read_new_nodes(
+        g, tmp_path / "e.csv", {"id": ["d", "e"], "words": [["q"], ["q", "q"]], "kind": ["y", "y"], "age": [8, 9]}
+    )
+    assert g.feature_names == ("age", "kind=x", "kind=y", "words:p", "words:q")
+    assert new.ids.tolist() == ["d", "e"] and new.x.tolist() == [[8, 0, 1, 0, 1], [9, 0, 1, 0, 2]]
+    assert new.edges.tolist() == [[3, 0], [3, 4], [4, 2]] and new.weights.tolist() == [0.5, 2, 1]
+
+
+def test_number_ids_and_unnamed_columns() -> None:
+    g = read_graph([[0, 1], [1, 2]], np.arange(6.0).reshape(3, 2))
+    new = read_new_nodes(g, [[7, 1]], {"id": [7], "a": [1.0], "b": [2.0]})
+    assert new.ids.tolist() == [7] and new.x.tolist() == [[1, 2]] and new.edges.tolist() == [[3, 1]]
+    with pytest.raises(InputError, match="1 columns but the graph has 2"):
+        read_new_nodes(g, [[7, 1]], {"id": [7], "a": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("edges", "table", "message"),
+    [
+        ([("d", "a")], {"id": ["d"], "age": [1], "kind": ["z"], "words": [["p"]]}, "unknown: 'kind=z'"),
+        ([("d", "a")], {"id": ["d"], "height": [1], "kind": ["x"], "words": [["p"]]}, "absent: 'age'"),
+        ([("d", "a")], {**TABLE, "id": ["d", "b", "e"]}, "1 of 3 new ids are nodes of the graph already.*'b'"),
+        ([("d", "zed")], {"id": ["d"], "age": [1], "kind": ["x"], "words": [["p"]]}, "neither nodes .*'zed'"),
+        (
+            [("d", "a")],
+            {"id": ["d"], "age": [None], "kind": ["x"], "words": [["p"]]},
+            "'age' of the new features misses",
+        ),
+        ([("d", "a")], np.ones((1, 5)), "need an id column"),
+    ],
+)
+def test_what_does_not_fit_is_refused(edges: Any, table: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_new_nodes(read_graph(EDGES, TABLE), edges, table)
