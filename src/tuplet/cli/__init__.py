@@ -56,6 +56,8 @@ def options(
 def main() -> None:
     """Entry point of the `tuplet` command."""
     debug = "--debug" in sys.argv
+    if sys.argv[1:2] == ["bench"] and sys.argv[2:3] and sys.argv[2].endswith(".toml"):
+        sys.argv.insert(2, "run")  # `tuplet bench SPEC.toml` is short for `tuplet bench run SPEC.toml`
     try:
         app()
     except (InputError, MissingExtraError, OSError, MemoryError) as error:

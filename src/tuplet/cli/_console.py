@@ -61,13 +61,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    table = Table()
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() else 140
-    Console(width=width).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(title, highlight=False)
+    console.print(table)
+    if caption:
+        console.print(caption, highlight=False)
 
 
 def print_json(value: dict[str, Any]) -> None:

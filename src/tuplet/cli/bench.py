@@ -1,4 +1,4 @@
-"""`tuplet bench run | report | scale`: the tables and figures of the paper."""
+"""`tuplet bench SPEC.toml`, `bench report`, `bench scale`: the tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -10,4 +10,80 @@ import typer
 
 from tuplet.cli._console import DeviceOpt, QuietOpt
 
-bench = typer.Typer(help="Every table and figure of the paper from one command.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Every table and figure of the paper. `tuplet bench SPEC.toml` runs a spec.", no_args_is_help=True
+)
+RowsOut = Annotated[Path, typer.Option("--out", "-o", help="Rows are appended here; jobs that it holds are skipped.")]
+JobsOpt = Annotated[int, typer.Option(min=1, help="Processes that share the work.")]
+
+
+@bench.command("run")
+def run(
+    spec: Annotated[Path, typer.Argument(help="Spec in TOML, for example benchmarks/paper/clustering.toml.")],
+    only: Annotated[list[str] | None, typer.Option(help="Keep jobs by key=value, for example dataset=cora.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds, instead of the spec's number.")] = None,
+    device: DeviceOpt = "auto",
+    out: RowsOut = Path("rows.jsonl"),
+    jobs: JobsOpt = 1,
+    retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Run jobs again that failed before.")] = False,
+    quiet: QuietOpt = False,
+) -> None:
+    """Run the jobs of a spec one by one; kill it at any time and start it again."""
+    from tuplet.bench import LiveTable, run_spec
+
+    with LiveTable(quiet=quiet) as live:
+        state = run_spec(
+            spec,
+            only=only or (),
+            seeds=seeds,
+            device=device,
+            out=out,
+            jobs=jobs,
+            retry_errors=retry_errors,
+            on_row=live.on_row,
+            on_state=live.on_state,
+        )
+    sys.stdout.write(f"{out}: {state.done} jobs run, {state.skipped} were done, {state.failed} failed\n")
+
+
+@bench.command("scale")
+def scale(
+    max_nodes: Annotated[float, typer.Option(help="Largest rung of the ladder, for example 1e5.")] = 1e5,
+    spec: Annotated[Path, typer.Option(help="Spec of the ladder.")] = Path("benchmarks/paper/scalability.toml"),
+    only: Annotated[list[str] | None, typer.Option(help="Keep jobs by key=value, for example method=DMAT-i.")] = None,
+    device: DeviceOpt = "auto",
+    out: RowsOut = Path("scale.jsonl"),
+    quiet: QuietOpt = False,
+) -> None:
+    """The scale ladder: R-MAT graphs of growing size, phases timed apart."""
+    from tuplet.bench import LiveTable, run_jobs, scale_jobs
+
+    todo = scale_jobs(spec, max_nodes=int(max_nodes), only=only or ())
+    with LiveTable(quiet=quiet) as live:
+        state = run_jobs(todo, device=device, out=out, on_row=live.on_row, on_state=live.on_state)
+    sys.stdout.write(f"{out}: {state.done} rungs run, {state.skipped} were done, {state.failed} failed\n")
+
+
+@bench.command("report")
+def report_(
+    rows: Annotated[list[Path], typer.Argument(help="Files of rows.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file; else standard output.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
+    readme: Annotated[Path | None, typer.Option(help="README whose results table is renewed.")] = None,
+) -> None:
+    """Tables in Markdown, ours beside the published values."""
+    from tuplet.bench.figures import draw_figures
+    from tuplet.bench.report import report, update_readme
+
+    text = report(rows)
+    if figures is not None:
+        draw_figures(rows, figures)
+    if readme is not None:
+        update_readme(readme, rows)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        from tuplet.vectors import atomic
+
+        with atomic(out) as partial:
+            partial.write_text(text, encoding="utf-8")

@@ -39,13 +39,12 @@ def info(
 
     g = load_graph(graph, features, labels, directed)
     facts = describe(g)
-    if g.x is not None:
-        facts |= {f"filter {name}": value for name, value in GraphFilter().estimate(g).to_dict().items()}
+    estimate = None if g.x is None else GraphFilter().estimate(g)
     if as_json:
-        print_json(facts)
+        print_json(facts | ({} if estimate is None else {"filter": estimate.to_dict()}))
         return
     rows = [[name, _text(value)] for name, value in facts.items()]
-    print_table(str(g), ["", "value"], rows)
+    print_table(str(g), ["", "value"], rows, caption="" if estimate is None else f"To filter it: {estimate}.")
 
 
 def _text(value: Any) -> str:
@@ -111,7 +110,8 @@ def list_datasets(as_json: JsonOpt = False) -> None:
     if as_json:
         print_json({row["name"]: row for row in table})
         return
-    columns = list(table[0])
+    columns = ["name", "nodes", "edges", "features", "classes", "found", "licence"]
+    columns = [c for c in columns if c in table[0]]
     print_table("datasets", columns, [[str(row[c]) for c in columns] for row in table])
 
 

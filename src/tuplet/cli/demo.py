@@ -101,7 +101,8 @@ def write_outputs(out: Path, graph: Graph, panels: list[NDArray[Any]], model: An
     clusters = cluster_nodes(model.embedding_, graph, seed=0).labels
     write_vectors(out / "vectors.parquet", model.embedding_, graph.node_ids, cluster=clusters)
     model.save(out / "model")
-    map_panels(*panels, graph.y, label_names=graph.label_names, path=out / "map.png")
+    raw, filtered, learned = panels
+    map_panels(raw, filtered, learned, graph.y, label_names=graph.label_names, path=out / "map.png")
     if progress is not None:
         progress("draw", 1.0)
 

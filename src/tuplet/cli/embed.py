@@ -96,10 +96,10 @@ def _params(
     method = method or ("DMAT" if labelled else "SelfDMAT")
     params: dict[str, Any] = {"seed": seed, "device": device}
     if recipe is not None:
-        from tuplet.bench.recipes import load_recipe
+        from tuplet.bench.recipes import estimator_settings, recipe_settings
 
         method = "DMAT-i" if method == "SelfDMAT" else method
-        params |= load_recipe(recipe)
+        params |= estimator_settings(recipe_settings(recipe, method=method))
     if dim is not None:
         params["dim" if method == "SelfDMAT" else "layers"] = dim if method == "SelfDMAT" else (256, dim)
     if clusters is not None:
@@ -128,3 +128,17 @@ def _fit(params: dict[str, Any], g: Any, progress: Any) -> Any:
 
     params = dict(params)
     return make_estimator(params.pop("method"), **params).fit(g, progress=progress)
+
+
+def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, progress: Any) -> tuple[Any, Any, Any]:
+    """Ids, vectors and the model in `folder`, applied to the whole graph or to new nodes only."""
+    from tuplet.estimators import load
+
+    estimator = load(folder)
+    if new is None:
+        return g.node_ids, estimator.transform(g, progress=progress), estimator
+    from tuplet.new_nodes import read_new_nodes
+    from tuplet.updates import embed_new
+
+    nodes = read_new_nodes(g, *new)
+    return nodes.ids, embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights), estimator

@@ -57,7 +57,8 @@ def draw_map(
     from tuplet.vectors import align, read_vectors
 
     table = read_vectors(vectors)
-    colours, names, z = table.cluster, (), table.z
+    colours, z = table.cluster, table.z
+    names: tuple[str, ...] = ()
     if graph is not None:
         loaded = load_graph(graph, labels=labels)
         z, colours, names = align(table, loaded), loaded.y, loaded.label_names
