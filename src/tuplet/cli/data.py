@@ -110,8 +110,7 @@ def list_datasets(as_json: JsonOpt = False) -> None:
     if as_json:
         print_json({row["name"]: row for row in table})
         return
-    columns = ["name", "nodes", "edges", "features", "classes", "found", "licence"]
-    columns = [c for c in columns if c in table[0]]
+    columns = ["name", "nodes", "edges", "features", "classes", "where", "licence"]
     print_table("datasets", columns, [[str(row[c]) for c in columns] for row in table])
 
 

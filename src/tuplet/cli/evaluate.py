@@ -119,15 +119,17 @@ def theory(
     as_json: JsonOpt = False,
 ) -> None:
     """Lemma 1, Theorems 1 and 2, tau0 and negative hardness, measured on the vectors."""
+    from tuplet.filters import GraphFilter
     from tuplet.theory import measure
 
     g, z = _graph_and_vectors(vectors, graph, labels, directed)
-    result = measure(z, g, temperature=temperature, seed=seed)
+    spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g)}
+    result = measure(z, g, temperature=temperature, seed=seed, spaces=spaces)
     if as_json:
         print_json(result.to_dict())
         return
     rows = [[name, f"{value:.4g}"] for name, value in result.values.items()]
-    print_table(f"theory on {vectors}", ["quantity", "value"], rows)
+    print_table(f"theory on {vectors}", ["quantity", "value"], rows, caption="; ".join(result.notes))
 
 
 def _graph_and_vectors(vectors: Path, graph: str, labels: Path | None, directed: bool) -> tuple[Graph, NDArray[Any]]:
