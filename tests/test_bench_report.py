@@ -210,10 +210,13 @@ def test_figures_are_drawn_from_rows(tmp_path: Path) -> None:
     shapes = {"edges": [-1.0, 0.0, 1.0], "features": [0.5, 0.5], "filtered": [0.2, 0.8], "vectors": [0.9, 0.1]}
     rows += [row(task="hardness", metrics={"mean_features": 0.0}, series=shapes)]
     rows += [scale_row(10_000, 1.0), scale_row(100_000, 10.0)]
-    found = draw_figures(written(tmp_path, rows), tmp_path / "figures", cora_map=False)
+    path = written(tmp_path, rows)
+    found = draw_figures(path, tmp_path / "figures", cora_map=False)
     names = ["convergence-cora.png", "tau0.png", "hardness.png", "time-against-nodes.png"]
     assert [path.name for path in found] == names
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in found)
+    text = report(path, figures="images")
+    assert all(f"](images/{name})" in text for name in names)
 
 
 def test_the_live_table_shows_means_counts_and_time_left() -> None:

@@ -12,6 +12,12 @@ from tuplet.bench.recipes import estimator_settings, recipe_settings
 from tuplet.bench.rows import read_rows
 from tuplet.bench.tables import Group, group_rows
 
+NAMES = {
+    "clustering": "map-cora.png",
+    "tau0": "tau0.png",
+    "hardness": "hardness.png",
+    "scale": "time-against-nodes.png",
+}
 METRICS = ("accuracy", "nmi", "ari", "f1", "modularity", "conductance")
 
 
@@ -30,11 +36,19 @@ def draw_figures(
     place.mkdir(parents=True, exist_ok=True)
     groups = group_rows(read_rows(rows))
     numbers = read_published(published)
-    written = [draw_cora_map(place / "map-cora.png")] if cora_map else []
+    written = [draw_cora_map(place / NAMES["clustering"])] if cora_map else []
     for task, draw in FIGURES.items():
         mine = [g for g in groups if g.task == task]
         written += draw(mine, place, numbers) if any(g.runs for g in mine) else []
     return written
+
+
+def figure_names(groups: Sequence[Group]) -> list[str]:
+    """The files that `draw_figures` makes of the groups of one task."""
+    task = groups[0].task
+    if task == "convergence":
+        return [_curve_name(g) for g in groups if any("series" in row for row in g.rows)]
+    return [NAMES[task]] if task in NAMES and any(g.runs for g in groups) else []
 
 
 def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Path:
@@ -69,11 +83,15 @@ def _convergence(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, N
         for other in groups:
             if other.dataset == g.dataset and other.method != g.method:
                 times[other.method] = (_values(other, "convergence_seconds")[:1], _values(other, "accuracy")[:1])
-        path = folder / f"convergence-{g.dataset}.png"
+        path = folder / _curve_name(g)
         title = f"{plots.dataset_title(g.dataset)}: metrics while training"
         plots.convergence(lines, times, title=title, chosen=stop, path=path)
         written.append(path)
     return written
+
+
+def _curve_name(group: Group) -> str:
+    return f"convergence-{group.dataset}.png"
 
 
 def _tau0(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]) -> list[Path]:
@@ -81,7 +99,7 @@ def _tau0(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number])
     shapes = {dataset: (found["edges"], found["counts"]) for dataset, found in series.items()}
     medians = {g.dataset: g.values["median"][0] for g in groups if g.runs}
     theirs = {d: numbers[cell].mean for d in shapes if (cell := ("tau0", d, "DMAT-i", "all", "median")) in numbers}
-    path = folder / "tau0.png"
+    path = folder / NAMES["tau0"]
     plots.tau0_panels(shapes, medians=medians, published=theirs, path=path)
     return [path]
 
@@ -90,7 +108,7 @@ def _hardness(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Numb
     names = ("features", "filtered", "vectors")
     series = _series(groups)
     shapes = {dataset: {name: found[name] for name in names} for dataset, found in series.items()}
-    path = folder / "hardness.png"
+    path = folder / NAMES["hardness"]
     plots.hardness_panels(shapes, next(iter(series.values()))["edges"], path=path)
     return [path]
 
@@ -100,7 +118,7 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
     for g in (g for g in groups if g.runs):
         point = (g.values["nodes"][0], g.values["total_seconds"][0])
         lines.setdefault(g.method, []).append(point)
-    path = folder / "time-against-nodes.png"
+    path = folder / NAMES["scale"]
     plots.time_against_nodes(lines, stops=scale_stops(groups), title="Filter to clusters, R-MAT", path=path)
     return [path]
 

@@ -120,13 +120,16 @@ class Bench:
     def fit(self, job: Job, graph: Graph, meter: Meter, *, y: Any = None, n_clusters: int = 0) -> Any:
         """The fitted estimator; seconds go to filter, train and embed."""
         model = self.estimator(job, n_clusters)
-        filters = job.method in OURS or "alpha" in parameters(job.method)
-        with meter.fit_phases("filter" if filters else "train") as progress:
+        with meter.fit_phases("embed" if job.method in OURS else "train") as progress:
             model.fit(graph, y, progress=progress)
+        self.add_shared_cost(model, meter)
+        return model
+
+    def add_shared_cost(self, model: Any, meter: Meter) -> None:
+        """Where the rows were taken from an earlier job, the seconds that they cost then."""
         shared = getattr(model, "graph_filter", None)
         if isinstance(shared, SharedFilter) and shared.last["hits"]:
             meter.add("filter", shared.last["seconds"])
-        return model
 
 
 def parameters(method: str) -> set[str]:
@@ -194,6 +197,7 @@ def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, 
     model = bench.estimator(job)
     with meter.phase("filter"):
         rows = filtered_rows(model, graph)
+    bench.add_shared_cost(model, meter)
     known = {f.name for f in fields(TrainConfig)}
     config = TrainConfig(loss="dmati", **{k: v for k, v in model.get_params().items() if k in known})
     encoder = make_encoder(rows.shape[1], model.layers, job.seed)

@@ -44,14 +44,14 @@ class Meter:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     @contextmanager
-    def fit_phases(self, first: str = "filter") -> Iterator[Callable[[str, float], None]]:
-        """A progress callback whose phases split the time inside; `first` begins, what follows "train" is "embed"."""
-        clock = _PhaseClock(self, first)
+    def fit_phases(self, last: str = "embed") -> Iterator[Callable[[str, float], None]]:
+        """A progress callback whose phases split the time inside; what follows its last call is the phase `last`."""
+        clock = _PhaseClock(self)
         try:
             yield clock
         finally:
             _wait_for_gpu()
-            clock.close()
+            clock(last, 1.0)
 
     @property
     def peak_mb(self) -> float:
@@ -68,26 +68,15 @@ class Meter:
 
 
 class _PhaseClock:
-    """Callable (phase, fraction): time up to a phase's last call is its own, what follows belongs to the next."""
+    """Callable (phase, fraction): the time since the last call belongs to the phase that the call names."""
 
-    def __init__(self, meter: Meter, first: str) -> None:
-        self.meter, self.last, self.current = meter, time.perf_counter(), first
+    def __init__(self, meter: Meter) -> None:
+        self.meter, self.last = meter, time.perf_counter()
 
     def __call__(self, phase: str, fraction: float) -> None:
-        if phase != self.current:
-            self._close(self.current)
-            self.current = phase
-        if fraction >= 1:
-            self._close(phase)
-            self.current = {"filter": "train", "train": "embed"}.get(phase, "embed")
-
-    def _close(self, phase: str) -> None:
         now = time.perf_counter()
         self.meter.add(phase, now - self.last)
         self.last = now
-
-    def close(self) -> None:
-        self._close(self.current)
 
 
 def reset_peak() -> None:

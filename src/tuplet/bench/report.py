@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError
+from tuplet.bench.figures import figure_names
 from tuplet.bench.published import Cell, Number, find_published, read_published
 from tuplet.bench.rows import Row, read_rows
 from tuplet.bench.sections import (
@@ -42,12 +43,14 @@ def report(
     *,
     published: str | Path | None = None,
     notes: str | Path | None = None,
+    figures: str | None = None,
     title: str = "Results",
 ) -> str:
     """The Markdown report of one or several files of rows.
 
     `published` is the folder of the paper's CSV files, `notes` a TOML file with reasons for what falls short
     ([[notes]] with task, dataset, method, text); both are found in the repository around the working folder.
+    `figures` is where `draw_figures` puts its files, as the report should link to it, such as "images".
     """
     found = read_rows(rows)
     if not found:
@@ -58,6 +61,7 @@ def report(
     for (spec, task), groups in by_spec.items():
         several = sum(name == spec for name, _ in by_spec) > 1
         parts += _section(_title(spec, task if several else ""), groups, numbers, reasons)
+        parts += [f"![{task}]({figures}/{name})" for name in (figure_names(groups) if figures else ())]
     return "\n\n".join(parts).rstrip() + "\n"
 
 
