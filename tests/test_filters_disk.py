@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.conftest import random_graph
+from tuplet import filter_disk
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 
@@ -67,6 +68,24 @@ def test_a_stopped_run_goes_on_where_it_was(method, stop, narrow, tmp_path):
     if stop >= 0.3:
         blocks = 5
         assert seen[0] >= 0.05 + 0.95 / blocks - 1e-9  # the split and at least one block were not done again
+
+
+def test_a_stop_while_the_blocks_are_joined_is_no_loss(narrow, tmp_path, monkeypatch):
+    g = random_graph(40, 50)
+    append, calls = filter_disk._Appender.append, []
+
+    def stopping(self, start, rows):
+        calls.append(start)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        append(self, start, rows)
+
+    monkeypatch.setattr(filter_disk._Appender, "append", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        GraphFilter().transform(g, out=tmp_path / "rows.npy")
+    got = GraphFilter().transform(g, out=tmp_path / "rows.npy")
+    assert np.array_equal(got, GraphFilter().transform(g))
+    assert calls[4] == calls[3] > 0  # it went on at the row where it was stopped
 
 
 @pytest.mark.slow
