@@ -62,6 +62,9 @@ def test_the_last_row_of_a_job_and_the_last_settings_of_a_cell_count() -> None:
     again = row(seed=1, settings={"lr": 2}, metrics={"accuracy": 90.0})
     (group,) = group_rows([*old, *new, again])
     assert group.values["accuracy"] == [80.0, 90.0]
+    back = row(seed=0, settings={"lr": 1}, metrics={"accuracy": 11.0})
+    (group,) = group_rows([*old, *new, back])
+    assert group.values["accuracy"] == [11.0, 10.0, 10.0, 10.0, 10.0]
 
 
 def test_specs_are_kept_apart_even_for_the_same_method() -> None:

@@ -27,6 +27,7 @@ datasets = ["cora", "acm"]
 seeds = 3
 [settings]
 epochs = 5
+lr = 0.1
 [[methods]]
 name = "DMAT-i"
 recipe = true
@@ -63,7 +64,7 @@ def test_settings_come_from_recipe_spec_method_and_dataset_in_that_order(tmp_pat
     recipe = recipe_settings("acm")
     assert jobs["acm", "DMAT-i"] == {**recipe, "epochs": 5, "lr": 0.5, "alpha": 0.9}
     assert jobs["cora", "DMAT-i"]["alpha"] == recipe_settings("cora")["alpha"]
-    assert jobs["cora", "KMeans"] == {"epochs": 5}
+    assert jobs["cora", "KMeans"] == {"epochs": 5, "lr": 0.1}
 
 
 def test_only_keeps_alternatives_of_one_key_and_all_of_several(tmp_path: Path) -> None:
