@@ -40,7 +40,7 @@ def push_rows(
     The graph is symmetric: CSR `indptr`, `indices`, `weights` (None for 1) and `degrees` (None: row lengths plus
     loop), where node u with row_of[u] = k >= 0 has row k of the `new_` arrays instead. Slots hold what is known of
     the touched nodes: nodes[i] is the node of slot i, slot[u] its slot or -1; `residual` and `change` (slots, f)
-    float32, norms[i] = max |residual[i]|. The arrays grow where needed. pushed[i] counts the pushes of slot i.
+    float32, norms[i] >= max |residual[i]|. The arrays grow where needed. pushed[i] counts the pushes of slot i.
     """
     f = residual.shape[1]
     delta = np.empty(f, np.float32)
@@ -50,6 +50,8 @@ def push_rows(
         moved = False
         i = 0
         while i < count:
+            if norms[i] > threshold:
+                norms[i] = _largest(residual[i])  # the sum of what came in may be far above it
             if norms[i] <= threshold:
                 i += 1
                 continue
@@ -62,6 +64,7 @@ def push_rows(
                 delta[c] = residual[i, c] * factor
                 change[i, c] += delta[c]
                 residual[i, c] = 0
+            size = norms[i] * factor
             norms[i] = 0
             first, last = (indptr[u], indptr[u + 1]) if k < 0 else (new_indptr[k], new_indptr[k + 1])
             edges += last - first
@@ -81,13 +84,20 @@ def push_rows(
                     slot[v] = j
                     nodes[j] = v
                 share = np.float32((1 - alpha) * w / _degree(indptr, degrees, row_of, new_degrees, loop, v))
-                largest = np.float32(0)
+                row = residual[j]
                 for c in range(f):
-                    residual[j, c] += share * delta[c]
-                    largest = max(largest, abs(residual[j, c]))
-                norms[j] = largest
+                    row[c] += share * delta[c]
+                norms[j] += share * size
             i += 1
     return nodes, residual, change, norms, count, pushed[:count], edges
+
+
+@jit  # type: ignore[untyped-decorator]
+def _largest(row: Any) -> Any:
+    largest = np.float32(0)
+    for c in range(len(row)):
+        largest = max(largest, abs(row[c]))
+    return largest
 
 
 @jit  # type: ignore[untyped-decorator]
