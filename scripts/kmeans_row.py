@@ -49,18 +49,29 @@ def measured(name: str, seeds: int, n_init: int, *, divide: bool = False) -> Sum
     return repeat(lambda seed: cluster_nodes(x, graph, seed=seed, n_init=n_init, unit_rows=False), seeds)
 
 
-def lines(
-    name: str, title: str, summary: Summary, paper: dict[tuple[str, str], tuple[float, float]]
-) -> list[list[str]]:
-    """One row a metric: dataset, metric, ours, paper's, difference, mark."""
-    rows = []
+def cells(
+    name: str, summary: Summary, paper: dict[tuple[str, str], tuple[float, float]]
+) -> dict[str, tuple[str, str, bool]]:
+    """metric -> ours, the paper's, and whether they are at most one deviation apart."""
+    found = {}
     for metric, mean in summary.mean.items():
         deviation = summary.deviation[metric]
         theirs, spread = paper[name, metric.removesuffix("_self_loops")]
         near = abs(mean - theirs) <= max(deviation, spread)
-        cells = [f"{mean:.2f} ± {deviation:.2f}", f"{theirs:.2f} ± {spread:.2f}", f"{mean - theirs:+.2f}"]
-        rows.append([title, metric, *cells, "=" if near else ""])
-    return rows
+        found[metric] = (f"{mean:.2f} ± {deviation:.2f}", f"{theirs:.2f} ± {spread:.2f}", near)
+    return found
+
+
+def text(title: str, found: dict[str, tuple[str, str, bool]]) -> str:
+    """One line a metric."""
+    rows = [f"{title:<18} {m:<23} {o:>14} {p:>14} {'=' if near else ''}" for m, (o, p, near) in found.items()]
+    return "\n".join(rows)
+
+
+def markdown(title: str, found: dict[str, tuple[str, str, bool]]) -> str:
+    """One row of a Markdown table: ours / paper's, ours bold where they agree."""
+    row = [f"**{o}** / {p}" if near else f"{o} / {p}" for o, p, near in found.values()]
+    return f"| {title} | {' | '.join(row)} |"
 
 
 def main() -> None:
@@ -68,19 +79,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--n-init", type=int, default=10, help="starts of K-Means; the best is kept")
     parser.add_argument("--datasets", nargs="+", default=DATASETS, metavar="NAME")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--markdown", action="store_true", help="print the rows of a Markdown table")
     options = parser.parse_args()
     paper = published()
-    head = ["dataset", "metric", "ours", "paper", "difference", ""]
-    row = "| {} | {} | {} | {} | {} | {} |" if options.markdown else "{:<18} {:<23} {:>14} {:>14} {:>11} {}"
-    print(row.format(*head))
-    if options.markdown:
-        print(row.format(*["---"] * len(head)))
     for name in options.datasets:
         for divide in (False, True) if name in COUNTS else (False,):
             summary = measured(name, options.seeds, options.n_init, divide=divide)
-            for cells in lines(name, f"{name} / std" if divide else name, summary, paper):
-                print(row.format(*cells), flush=True)
+            title = f"{name} / std" if divide else name
+            show = markdown if options.markdown else text
+            print(show(title, cells(name, summary, paper)), flush=True)
 
 
 if __name__ == "__main__":

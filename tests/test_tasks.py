@@ -172,6 +172,12 @@ def test_classification_is_a_logistic_regression_chosen_on_validation() -> None:
     assert result["f1"] == 100 * metrics.macro_f1(graph.y[split.test], result.labels[split.test], match=False)
 
 
+def test_of_equally_good_regularisations_the_strongest_is_taken() -> None:
+    z, graph = blobs(3, 60, spread=0.05)  # every strength separates these
+    result = classify_nodes(z, graph)
+    assert (result["val_accuracy"], result.settings["C"]) == (100, 0.1)
+
+
 def test_test_labels_choose_nothing() -> None:
     z, graph = blobs(3, 60, spread=0.6)
     split = split_nodes(graph.y, seed=0)
