@@ -13,11 +13,10 @@ from numba import prange
 from numpy.typing import NDArray
 
 from tuplet._jit import jit
+from tuplet.kernels.random import mix
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_HALF = np.uint64(32)
 
 
 def random_walks(
@@ -37,19 +36,11 @@ def random_walks(
     return walks
 
 
-@jit
-def _mix(state: Any) -> Any:
-    """SplitMix64's output function: 64 well-mixed bits of `state`."""
-    state = (state ^ (state >> _S30)) * _MIX_1
-    state = (state ^ (state >> _S27)) * _MIX_2
-    return state ^ (state >> _S31)
-
-
-@jit(parallel=True)
+@jit(parallel=True)  # type: ignore[untyped-decorator]
 def _walk(indptr: Any, indices: Any, starts: Any, seed: Any, walks: Any) -> None:
     length = walks.shape[1]
     for i in prange(len(starts)):
-        state = _mix(_mix(seed) + np.uint64(i))
+        state = mix(mix(seed) + np.uint64(i))
         node = starts[i]
         walks[i, 0] = node
         step = 1
@@ -60,7 +51,7 @@ def _walk(indptr: Any, indices: Any, starts: Any, seed: Any, walks: Any) -> None
                 break
             state += _STEP
             # 32 random bits times the degree, the high part: a bias below degree / 2^32
-            node = indices[first + np.int64(((_mix(state) >> _S32) * degree) >> _S32)]
+            node = indices[first + np.int64(((mix(state) >> _HALF) * degree) >> _HALF)]
             walks[i, step] = node
             step += 1
         for rest in range(step, length):
