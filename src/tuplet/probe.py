@@ -19,7 +19,8 @@ from tuplet.splits import NodeSplit, split_nodes
 
 log = logging.getLogger("tuplet")
 
-STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # scikit-learn's C, for rows of mean length 1
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # scikit-learn's C, for rows of mean length 1
+_UNCHOSEN = 1.0  # where there are no validation nodes
 _STEPS = 1000
 
 
@@ -120,10 +121,10 @@ def _best_probe(
     rows = z[split.train].astype(np.float64)
     scale = float(row_lengths(rows).mean()) or 1.0
     model = LogisticRegression(max_iter=_STEPS, warm_start=True)
-    best, chosen, unfinished = -1.0, (STRENGTHS[1], None, None), []
+    best, chosen, unfinished = -1.0, (_UNCHOSEN, None, None), []
     if not len(split.val):
-        notes.append(f"no validation nodes: C is {STRENGTHS[1]:g}, not chosen")
-    for strength in STRENGTHS if len(split.val) else STRENGTHS[1:2]:
+        notes.append(f"no validation nodes: C is {_UNCHOSEN:g}, not chosen")
+    for strength in STRENGTHS if len(split.val) else (_UNCHOSEN,):
         model.set_params(C=strength)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
