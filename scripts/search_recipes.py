@@ -10,7 +10,7 @@ Four searches (`--tasks`):
   labels          DMT, DMAT and DMAT-i on the 10% training nodes; a ridge probe; chosen on validation nodes
   links           DMAT-i on the graph without the held-out edges; chosen on validation edges
 Then the best few of each run again with new seeds, and what wins is printed. `--apply --out LOG` writes the winners
-of a log into data/recipes.toml, marked "tuned".
+of a log into data/recipes.toml: what was varied is marked "tuned", what was held fixed is not.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ LAYERS = {
 VIEWS = {"dblp": 4}
 DECAY = {"amazon-photo": 0.1, "acm": 0.02, "cora": 0.02}  # the paper's; 0.05 for the others
 KEPT: dict[tuple[str, float], torch.Tensor] = {}
+VARIED = ("alpha", "temperature", "mask_fraction", "lr", "max_steps")
+HELD = ("layers", "n_views")
 KEYS = ("alpha", "layers", "temperature", "mask_fraction", "lr", "n_views", "max_steps", "rows")
 
 
@@ -248,13 +250,22 @@ def apply(log: Path) -> None:
         block = book[dataset] if task == "clustering" else book[dataset].setdefault(TABLES[task], {})
         if task == "labels":
             block = block.setdefault(METHODS[kind], {})
-        block |= {key: {"value": best[key], "source": "tuned"} for key in KEYS[:-1]}
+        block |= {key: {"value": best[key], "source": "tuned"} for key in VARIED}
+        shared = book[dataset]
+        block |= {key: _held(shared, key, best[key]) for key in HELD if task == "clustering" or key in block}
+        block |= {key: _held({}, key, best[key]) for key in HELD if shared[key]["value"] != best[key]}
         if task == "clustering":
             unit_rows = {"value": best["rows"] == "unit", "source": "tuned"}
             block.setdefault("clustering", {})["evaluate"] = {"unit_rows": unit_rows}
     lines = RECIPES.read_text().splitlines(keepends=True)
     head = "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
     RECIPES.write_text(head + "".join(_toml_block(name, block) for name, block in book.items()))
+
+
+def _held(block: dict, key: str, value: object) -> dict:
+    """A value that the search held fixed: it keeps its source where it is the one that stood there, else a guess."""
+    same = key in block and block[key]["value"] == value
+    return block[key] if same else {"value": value, "source": "guess"}
 
 
 def _toml_block(name: str, block: dict) -> str:

@@ -155,7 +155,9 @@ def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypa
     before = tomllib.loads(book.read_text())
     search.main()
     after = tomllib.loads(book.read_text())
-    assert after["cora"]["layers"] == {"value": [32, 32], "source": "tuned"}
+    assert after["cora"]["alpha"]["source"] == after["cora"]["lr"]["source"] == "tuned"
+    assert after["cora"]["layers"] == {"value": [32, 32], "source": "guess"}  # held fixed by the search
+    assert after["cora"]["weight_decay"] == before["cora"]["weight_decay"]
     assert after["cora"]["links"]["max_steps"]["source"] == "tuned"
     assert after["cora"]["classification"]["DMT"]["lr"]["source"] == "tuned"
     assert {k: v for k, v in after.items() if k != "cora"} == {k: v for k, v in before.items() if k != "cora"}
