@@ -103,3 +103,11 @@ def test_networkx_multigraphs_merge_their_edges() -> None:
 def test_unknown_igraph_attributes_are_named() -> None:
     with pytest.raises(InputError, match=r"no attribute 'age'. They have: none"):
         from_igraph(igraph.Graph.Ring(4), ["age"])
+
+
+def test_graph_has_the_doors_as_methods() -> None:
+    g = sample()
+    assert same(Graph.from_networkx(g.to_networkx(), ["x"], label="label"), g)
+    edges, nodes = g.to_pandas()
+    assert same(Graph.from_frames(edges, nodes, label="label", unmatched="keep"), g)
+    assert Graph.from_igraph(g.to_igraph()).edges().tolist() == g.edges().tolist()

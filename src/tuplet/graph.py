@@ -90,6 +90,58 @@ class Graph:
             feature_names=tuple(feature_names),
         )
 
+    @classmethod
+    def from_networkx(cls, *args: Any, **options: Any) -> Graph:
+        """From a NetworkX graph: `tuplet.doors.from_networkx`."""
+        from tuplet.doors import from_networkx
+
+        return from_networkx(*args, **options)
+
+    @classmethod
+    def from_igraph(cls, *args: Any, **options: Any) -> Graph:
+        """From an igraph graph: `tuplet.doors.from_igraph`."""
+        from tuplet.doors import from_igraph
+
+        return from_igraph(*args, **options)
+
+    @classmethod
+    def from_pyg(cls, *args: Any, **options: Any) -> Graph:
+        """From a PyG `Data`: `tuplet.doors.from_pyg`."""
+        from tuplet.doors import from_pyg
+
+        return from_pyg(*args, **options)
+
+    @classmethod
+    def from_frames(cls, *args: Any, **options: Any) -> Graph:
+        """From pandas, polars or Arrow tables: `tuplet.doors.from_frames`."""
+        from tuplet.doors import from_frames
+
+        return from_frames(*args, **options)
+
+    def to_networkx(self) -> Any:
+        """As a NetworkX graph: `tuplet.doors.to_networkx`."""
+        from tuplet.doors import to_networkx
+
+        return to_networkx(self)
+
+    def to_igraph(self) -> Any:
+        """As an igraph graph: `tuplet.doors.to_igraph`."""
+        from tuplet.doors import to_igraph
+
+        return to_igraph(self)
+
+    def to_pyg(self) -> Any:
+        """As a PyG `Data`: `tuplet.doors.to_pyg`."""
+        from tuplet.doors import to_pyg
+
+        return to_pyg(self)
+
+    def to_pandas(self) -> Any:
+        """As pandas frames (edges, nodes): `tuplet.doors.to_pandas`."""
+        from tuplet.doors import to_pandas
+
+        return to_pandas(self)
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes, n."""

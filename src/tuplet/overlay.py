@@ -79,11 +79,23 @@ class Overlay:
 
     def gather(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """The rows of `nodes` as CSR arrays: row pointers, columns, weights."""
-        rows = [self.row(u) for u in nodes.tolist()]
-        lengths = [len(columns) for columns, _ in rows]
-        columns = np.concatenate([np.zeros(0, np.int64), *(columns for columns, _ in rows)])
-        weights = np.concatenate([np.zeros(0, np.float32), *(values for _, values in rows)])
-        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64), columns, weights
+        g, own = self.graph, [i for i, u in enumerate(nodes.tolist()) if u in self.changed]
+        base = np.where(nodes < g.n_nodes, nodes, 0)
+        starts = np.asarray(g.indptr[base])
+        lengths = np.asarray(g.indptr[base + 1]) - starts
+        for i in own:
+            starts[i], lengths[i] = 0, len(self.changed[int(nodes[i])][0])
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        if g.n_stored:
+            place = np.minimum(np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1]), g.n_stored - 1)
+            columns = np.asarray(g.indices[place], dtype=np.int64)
+            weights = np.ones(len(place), np.float32) if g.weights is None else np.asarray(g.weights[place])
+        else:
+            columns, weights = np.zeros(indptr[-1], np.int64), np.ones(indptr[-1], np.float32)
+        for i in own:
+            part = slice(indptr[i], indptr[i + 1])
+            columns[part], weights[part] = self.changed[int(nodes[i])]
+        return indptr, columns, weights
 
     def merged(self, **changes: Any) -> Graph:
         """The whole graph with all changes as plain arrays; `changes` are further fields of the Graph."""

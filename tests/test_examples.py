@@ -1,0 +1,35 @@
+"""The scripts in examples/ run as they stand, and none is longer than a screen and a half."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+SLOW = {"pyg.py"}  # importing torch-geometric takes seconds
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(s, id=s.stem, marks=[pytest.mark.slow] if s.name in SLOW else []) for s in SCRIPTS]
+)
+def test_example_runs(
+    script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if script.name == "pyg.py":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pytest.importorskip("torch_geometric.data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+    assert not list(tmp_path.iterdir())  # examples clean up
+
+
+def test_examples_are_short_and_five() -> None:
+    assert len(SCRIPTS) == 5
+    assert all(len(script.read_text().splitlines()) <= 80 for script in SCRIPTS)
