@@ -136,6 +136,25 @@ def test_a_damaged_model_is_reported(damage: str, small_graph: Graph, tmp_path: 
         load(tmp_path / "m")
 
 
+def test_a_foreign_class_is_not_imported(small_graph: Graph, tmp_path: Path) -> None:
+    DMATi(**QUICK).fit(small_graph).save(tmp_path / "m")
+    file = tmp_path / "m" / "model.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"class": "os:system"}))
+    with pytest.raises(InputError, match="not one of tuplet's"):
+        load(tmp_path / "m")
+
+
+def test_a_filter_that_reduces_columns_and_a_cache_of_rows(small_graph: Graph, tmp_path: Path) -> None:
+    model = DMATi(**QUICK, graph_filter=GraphFilter(columns=3), cache=tmp_path / "rows").fit(small_graph)
+    assert model.n_features_in_ == 7 and model.encoder_[0].in_features == 3
+    assert len(list((tmp_path / "rows").iterdir())) == 1
+    out = np.empty((30, 4), np.float32)
+    again = DMATi(**QUICK, graph_filter=GraphFilter(columns=3), cache=tmp_path / "rows")
+    assert again.fit_transform(small_graph, out=out) is out and np.array_equal(out, model.embedding_)
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").transform(small_graph), model.embedding_)
+
+
 def test_saving_before_fitting_and_to_a_bad_place_is_explained(small_graph: Graph, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not fitted yet"):
         DMATi().save(tmp_path / "m")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from tuplet.graph import Graph
 from tuplet.train_config import TrainConfig
 from tuplet.trainer import train
 from tuplet.training_state import History
-from tuplet.weights import Weights, ppr
+from tuplet.weights import ppr
 
 Progress = Callable[[str, float], None]
 
@@ -45,6 +45,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     stop, criterion, patience, n_clusters : `stop="auto"` ends by a label-free criterion, see `TrainConfig`.
     criteria : label-free criteria to record in `history_`.
     memory : bytes (or "2GB") that the filter may use.
+    cache : a folder for the filtered rows; they are then a memory map, and found again by graph and filter.
     tf32 : on a GPU, allow faster, rounder products.
     warm_start : `fit` goes on from the present weights instead of new ones.
     seed : everything random follows from it.  device : "auto", "cpu", "cuda".
@@ -79,6 +80,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         patience: int = 3,
         n_clusters: int = 10,
         memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
         tf32: bool = False,
         warm_start: bool = False,
         seed: int = 0,
@@ -106,6 +108,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.n_clusters = n_clusters
         self.memory = memory
+        self.cache = cache
         self.tf32 = tf32
         self.warm_start = warm_start
         self.seed = seed
@@ -117,6 +120,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         *,
         adjacency: Any = None,
+        out: NDArray[np.float32] | None = None,
         progress: Progress | None = None,
         checkpoint: Checkpoints | str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -124,13 +128,14 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Filter the features, train the encoder, embed all nodes.
 
         `X` is a `Graph`, or with `adjacency` a feature matrix. `y` (n,), -1 for unknown, takes the place of the
-        graph's labels; DMATi reads neither. `checkpoint` and `resume` as in `train`.
+        graph's labels; DMATi reads neither. `out`, an array or a memory map (n, d), becomes `embedding_`.
+        `checkpoint` and `resume` as in `train`.
         """
         graph = as_graph(X, adjacency)
         config, labels = self._config(), self._labels(graph, y)
         pick_device(self.device)
         warm = self.warm_start and hasattr(self, "encoder_")
-        encoder = self._present_encoder(graph) if warm else make_encoder(_width(graph), self.layers, self.seed)
+        encoder = self._present_encoder(graph) if warm else make_encoder(self._width(graph), self.layers, self.seed)
         rows = self._rows(graph, progress)
         n_fits: int = getattr(self, "n_fits_", 0) + 1 if warm else 1
         self.history_ = train(
@@ -146,8 +151,8 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             edges=sample_edges(graph, self.seed) if "modularity" in config.watched else None,
         )
         self.encoder_, self.n_fits_ = encoder, n_fits
-        self.n_features_in_ = int(rows.shape[1])
-        self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows)
+        self.n_features_in_ = graph.n_features
+        self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows, out=out)
         return self
 
     def transform(
@@ -164,7 +169,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         graph = as_graph(X, adjacency)
-        if _width(graph) != self.n_features_in_:
+        if graph.n_features != self.n_features_in_:
             raise InputError(
                 f"The graph has {graph.n_features} feature columns but the model was fitted on "
                 f"{self.n_features_in_}. Give the same columns in the same order."
@@ -183,14 +188,26 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         meta = {
-            "class": type(self).__name__,
+            "class": f"{type(self).__module__}:{type(self).__name__}",
             "version": version("tuplet"),
             "params": _plain_params(self),
             "layers": layer_sizes(self.encoder_),
+            "n_features": self.n_features_in_,
             "n_fits": self.n_fits_,
             "history": self.history_.to_dict(),
         }
         write_model(folder, meta, self.encoder_.state_dict())
+
+    @classmethod
+    def from_saved(cls, meta: dict[str, Any], tensors: dict[str, Any], where: str) -> Self:
+        """The model of a saved folder's JSON and weights; `tuplet.load` calls this."""
+        model = cls(**_params_from_plain(meta["params"]))
+        sizes = [int(size) for size in meta["layers"]]
+        encoder = make_encoder(sizes[0], sizes[1:])
+        restore(encoder, tensors, where)
+        model.encoder_, model.history_ = encoder, History.from_dict(meta["history"])
+        model.n_features_in_, model.n_fits_ = int(meta["n_features"]), int(meta["n_fits"])
+        return model
 
     def _config(self) -> TrainConfig:
         names = TrainConfig.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
@@ -209,14 +226,26 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, graph: Graph, progress: Progress | None) -> NDArray[np.float32]:
         """The filtered rows (n, f) of the graph's features."""
-        graph_filter = self.graph_filter or GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device)
+        options: dict[str, Any] = {"memory": self.memory, "cache": self.cache, "progress": progress}
+        graph_filter = self._filter()
         if not self.unit_rows:
-            return graph_filter.transform(graph, memory=self.memory, progress=progress)
+            return graph_filter.transform(graph, **options)
         with unit_features(graph.x) as x:
-            return graph_filter.transform(graph, x=x, memory=self.memory, progress=progress)
+            return graph_filter.transform(graph, x=x, **options)
+
+    def _filter(self) -> GraphFilter:
+        if self.graph_filter is not None:
+            return self.graph_filter
+        return GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device)
+
+    def _width(self, graph: Graph) -> int:
+        """Columns of the filtered rows; a graph without features is an error."""
+        if graph.x is None:
+            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
+        return min(graph.n_features, self._filter().columns or graph.n_features)
 
     def _present_encoder(self, graph: Graph) -> Any:
-        sizes, asked = layer_sizes(self.encoder_), [_width(graph), *self.layers]
+        sizes, asked = layer_sizes(self.encoder_), [self._width(graph), *self.layers]
         if sizes != asked:
             raise InputError(
                 f"warm_start: the encoder has sizes {sizes}, but {asked} are asked for. "
@@ -255,18 +284,17 @@ class DMT(MetricEstimator):
 def load(folder: str | os.PathLike[str]) -> Any:
     """The model that `save` wrote to `folder`, ready for `transform`."""
     meta, tensors = read_model(folder)
-    classes: dict[str, type[MetricEstimator]] = {cls.__name__: cls for cls in (DMATi, DMAT, DMT)}
     try:
-        model = classes[meta["class"]](**_params_from_plain(meta["params"]))
-        sizes = [int(size) for size in meta["layers"]]
-        history, n_fits = History.from_dict(meta["history"]), int(meta["n_fits"])
-        encoder = make_encoder(sizes[0], sizes[1:])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        module, _, name = meta["class"].partition(":")
+        if not module.startswith("tuplet."):
+            raise InputError(
+                f"The model in {folder} names the class {meta['class']!r}, which is not one of tuplet's."
+            )
+        return getattr(importlib.import_module(module), name).from_saved(meta, tensors, str(folder))
+    except InputError:
+        raise
+    except (ImportError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
-    restore(encoder, tensors, str(folder))
-    model.encoder_, model.history_ = encoder, history
-    model.n_features_in_, model.n_fits_ = sizes[0], n_fits
-    return model
 
 
 def as_graph(X: Any, adjacency: Any = None) -> Graph:
@@ -282,27 +310,20 @@ def as_graph(X: Any, adjacency: Any = None) -> Graph:
     return Graph.from_scipy(adjacency, X)
 
 
-def _width(graph: Graph) -> int:
-    """Number of feature columns; a graph without any is an error."""
-    if graph.x is None:
-        raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
-    return graph.n_features
-
-
 def _plain_params(model: MetricEstimator) -> dict[str, Any]:
     """Constructor parameters in JSON's types."""
     params = model.get_params(deep=False)
     params["layers"] = [int(width) for width in params["layers"]]
     params["criteria"] = list(params["criteria"])
     if params["graph_filter"] is not None:
-        params["graph_filter"] = asdict(params["graph_filter"])
+        params["graph_filter"] = params["graph_filter"].to_dict()
+    if params["cache"] is not None:
+        params["cache"] = os.fspath(params["cache"])
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
 def _params_from_plain(params: dict[str, Any]) -> dict[str, Any]:
     params = {**params, "layers": tuple(params["layers"]), "criteria": tuple(params["criteria"])}
     if params["graph_filter"] is not None:
-        weights = params["graph_filter"]["weights"]
-        restored = Weights(weights["family"], tuple(weights["values"]))
-        params["graph_filter"] = GraphFilter(**{**params["graph_filter"], "weights": restored})
+        params["graph_filter"] = GraphFilter.from_dict(params["graph_filter"])
     return params
