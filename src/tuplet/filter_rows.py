@@ -102,6 +102,8 @@ def over_rows(
     """Call `work(start, stop)` for chunks of the n rows, from several threads; `after()` once in a while."""
     step = max(1, _CHUNK // max(1, row_bytes))
     chunks = [(start, min(n, start + step)) for start in range(0, n, step)]
+    from tuplet.kernels.spmm import thread_count
+
     threads = thread_count()
     if threads == 1 or len(chunks) == 1:
         for start, stop in chunks:
@@ -114,13 +116,6 @@ def over_rows(
             list(pool.map(lambda pair: work(*pair), chunks[group : group + threads]))
             if after is not None:
                 after()
-
-
-def thread_count() -> int:
-    """Threads that numba would use: NUMBA_NUM_THREADS or the cores."""
-    from numba import get_num_threads
-
-    return int(get_num_threads())
 
 
 def forget_pages(array: Any) -> None:

@@ -22,7 +22,7 @@ from tuplet.filter_estimate import FilterEstimate, exact_seconds, push_seconds
 from tuplet.filter_operator import make_plan
 from tuplet.filter_reduce import REDUCTIONS
 from tuplet.filter_rows import checked_map, mapped_file
-from tuplet.filter_run import BLOCK, SLACK, run_filter
+from tuplet.filter_run import SLACK, free_width, run_filter
 from tuplet.graph import Features, Graph, checked_features
 from tuplet.weights import Weights, ppr
 
@@ -150,7 +150,7 @@ class GraphFilter:
         f = int(self._features(graph, x).shape[1])
         f = f if self.columns is None else min(f, self.columns)
         n, stored, threads = graph.n_nodes, graph.n_stored, os.cpu_count() or 1
-        block = min(f, max(16, BLOCK // (4 * n)))
+        block = free_width(n, stored, f)
         common = {
             "rows": n,
             "columns": f,

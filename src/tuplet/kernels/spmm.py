@@ -42,8 +42,8 @@ def hop(
 ) -> None:
     """Write one hop into `out` (n, c), float32 and C-contiguous like `z` and `x`. `inverse` (n,) holds 1 / d_u.
 
-    What has the factor 0 is not read: `out` may start uninitialised with `keep` = 0, `x` may be anything with
-    `shift` = 0, and with `loop` = 0 `z` may have any number of rows (a general product CSR times dense).
+    With `keep` = 0 `out` is not read and may start uninitialised; with `keep` = `shift` = 0 `x` is not read either;
+    with `loop` = 0 `z` may have any number of rows (a general product CSR times dense).
     """
     unsigned = np.uint32 if indices.dtype.itemsize == 4 else np.uint64
     arrays = (indptr.view(np.uint64), indices.view(unsigned), weights, inverse, z, x, out)
@@ -51,7 +51,12 @@ def hop(
     if threads is None and (int(indptr[-1]) + len(out)) * out.shape[1] < SMALL:
         _hop_rows(np.uint64(0), np.uint64(len(out)), *arrays, *factors)
     else:
-        _hop(balanced_pieces(indptr, threads or get_num_threads()), *arrays, *factors)
+        _hop(balanced_pieces(indptr, threads or thread_count()), *arrays, *factors)
+
+
+def thread_count() -> int:
+    """Threads that the kernels use: NUMBA_NUM_THREADS or the cores."""
+    return int(get_num_threads())
 
 
 def balanced_pieces(indptr: NDArray[Any], pieces: int) -> NDArray[np.uint64]:
@@ -113,73 +118,99 @@ def _hop_rows(
     shift: Any,
     keep: Any,
 ) -> None:
-    total = np.empty(128, np.float32)
-    part = np.empty(128, np.float32)
     columns = np.uint64(out.shape[1])
     for first in range(np.uint64(0), columns, np.uint64(128)):
-        width = min(np.uint64(128), columns - first)
+        if columns - first >= np.uint64(128):
+            _wide_block(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+        else:
+            _narrow_block(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+
+
+def _make_block(wide: bool) -> Any:
+    """The hop for one block of columns; `wide` fixes it at 128 columns, so that its loops have no remainder.
+
+    One long body on purpose: where the sums are arguments of an inner function, the compiler cannot tell that they
+    are apart from z, and checks it again for every edge (a quarter of the time).
+    """
+
+    @jit  # type: ignore[untyped-decorator]
+    def block(
+        start: Any,
+        stop: Any,
+        first: Any,
+        indptr: Any,
+        indices: Any,
+        weights: Any,
+        inverse: Any,
+        z: Any,
+        x: Any,
+        out: Any,
+        loop: Any,
+        scale: Any,
+        shift: Any,
+        keep: Any,
+    ) -> None:
+        width = np.uint64(128) if wide else np.uint64(out.shape[1]) - first
+        total, part = np.empty(128, np.float32), np.empty(128, np.float32)
+        last = np.uint64(len(indices))
         for u in range(start, stop):
-            total[:] = np.float32(0)
-            if loop != np.float32(0):
-                for c in range(width):
-                    total[c] = loop * z[u, first + c]
-            _add_neighbours(indptr[u], indptr[u + np.uint64(1)], indices, weights, z, first, width, total, part)
-            _finish_row(u, first, width, scale * inverse[u], total, x, shift, out, keep)
-
-
-@jit  # type: ignore[untyped-decorator]
-def _finish_row(
-    u: Any, first: Any, width: Any, factor: Any, total: Any, x: Any, shift: Any, out: Any, keep: Any
-) -> None:
-    for c in range(width):
-        total[c] *= factor
-    if shift != np.float32(0):
-        for c in range(width):
-            total[c] += shift * x[u, first + c]
-    if keep != np.float32(0):
-        for c in range(width):
-            total[c] += keep * out[u, first + c]
-    for c in range(width):
-        out[u, first + c] = total[c]
-
-
-@jit  # type: ignore[untyped-decorator]
-def _add_neighbours(
-    start: Any, end: Any, indices: Any, weights: Any, z: Any, first: Any, width: Any, total: Any, part: Any
-) -> None:
-    """Add the rows of the edges [start, end) to `total`, by partial sums of 512 edges: hubs keep their precision."""
-    for run in range(start, end, np.uint64(512)):
-        stop = min(end, run + np.uint64(512))
-        part[:] = np.float32(0)
-        fours = run + (stop - run) // np.uint64(4) * np.uint64(4)
-        for e in range(run, fours, np.uint64(4)):
-            _ask_ahead(e, np.uint64(4), indices, z, first, width)
-            a, b = np.uint64(indices[e]), np.uint64(indices[e + np.uint64(1)])
-            c, d = np.uint64(indices[e + np.uint64(2)]), np.uint64(indices[e + np.uint64(3)])
-            if weights is None:
-                for i in range(width):
-                    part[i] += (z[a, first + i] + z[b, first + i]) + (z[c, first + i] + z[d, first + i])
-            else:
-                wa, wb = weights[e], weights[e + np.uint64(1)]
-                wc, wd = weights[e + np.uint64(2)], weights[e + np.uint64(3)]
-                for i in range(width):
-                    left = wa * z[a, first + i] + wb * z[b, first + i]
-                    part[i] += left + (wc * z[c, first + i] + wd * z[d, first + i])
-        for e in range(fours, stop):
-            _ask_ahead(e, np.uint64(1), indices, z, first, width)
-            v = np.uint64(indices[e])
-            w = np.float32(1) if weights is None else weights[e]
             for i in range(width):
-                part[i] += w * z[v, first + i]
-        for i in range(width):
-            total[i] += part[i]
+                part[i] = np.float32(0)
+            if loop != np.float32(0):
+                for i in range(width):
+                    part[i] = loop * z[u, first + i]
+            e, end, runs = indptr[u], indptr[u + np.uint64(1)], 0
+            while True:  # runs of 512 edges, each with its own sum: hubs keep their precision
+                fence = min(end, e + np.uint64(512))
+                while e + np.uint64(4) <= fence:
+                    if (
+                        e + np.uint64(12) <= last
+                    ):  # rows that come 8 edges later, of the next node too: most are short
+                        for ahead in range(e + np.uint64(8), e + np.uint64(12)):
+                            for i in range(np.uint64(0), width, np.uint64(32)):  # the line beside comes along
+                                prefetch(z, np.uint64(indices[ahead]), first + i)
+                    a, b = np.uint64(indices[e]), np.uint64(indices[e + np.uint64(1)])
+                    c, d = np.uint64(indices[e + np.uint64(2)]), np.uint64(indices[e + np.uint64(3)])
+                    if weights is None:
+                        for i in range(width):
+                            part[i] += (z[a, first + i] + z[b, first + i]) + (z[c, first + i] + z[d, first + i])
+                    else:
+                        wa, wb = weights[e], weights[e + np.uint64(1)]
+                        wc, wd = weights[e + np.uint64(2)], weights[e + np.uint64(3)]
+                        for i in range(width):
+                            left = wa * z[a, first + i] + wb * z[b, first + i]
+                            part[i] += left + (wc * z[c, first + i] + wd * z[d, first + i])
+                    e += np.uint64(4)
+                while e < fence:
+                    if e + np.uint64(8) < last:
+                        for i in range(np.uint64(0), width, np.uint64(32)):
+                            prefetch(z, np.uint64(indices[e + np.uint64(8)]), first + i)
+                    v = np.uint64(indices[e])
+                    w = np.float32(1) if weights is None else weights[e]
+                    for i in range(width):
+                        part[i] += w * z[v, first + i]
+                    e += np.uint64(1)
+                if runs > 0:
+                    for i in range(width):
+                        part[i] += total[i]
+                if e >= end:
+                    break
+                runs += 1
+                for i in range(width):
+                    total[i] = part[i]
+                    part[i] = np.float32(0)
+            factor = scale * inverse[u]
+            if keep != np.float32(0):
+                for i in range(width):
+                    out[u, first + i] = factor * part[i] + shift * x[u, first + i] + keep * out[u, first + i]
+            elif shift != np.float32(0):
+                for i in range(width):
+                    out[u, first + i] = factor * part[i] + shift * x[u, first + i]
+            else:
+                for i in range(width):
+                    out[u, first + i] = factor * part[i]
+
+    return block
 
 
-@jit  # type: ignore[untyped-decorator]
-def _ask_ahead(edge: Any, count: Any, indices: Any, z: Any, first: Any, width: Any) -> None:
-    """Prefetch the rows that come 8 edges later, past the end of the row too: most rows are short."""
-    edge += np.uint64(8)
-    if edge + count <= np.uint64(len(indices)):
-        for e in range(edge, edge + count):
-            for c in range(np.uint64(0), width, np.uint64(16)):
-                prefetch(z, np.uint64(indices[e]), first + c)
+_wide_block, _narrow_block = _make_block(True), _make_block(False)
