@@ -23,8 +23,8 @@ FLOORS = [
     + ["filter_rows", "filter_run"],
     ["views", "encoder", "losses", "losses_blockwise", "batches"],
     ["trainer", "train_config", "training_state", "checkpoint", "criteria", "captured"],
-    ["estimators", "selfdmat", "baselines", "updates"],
-    ["metrics", "results", "tasks", "links", "probe", "tuples", "theory"],
+    ["estimators", "selfdmat", "baselines", "methods", "updates"],
+    ["metrics", "results", "tasks", "links", "probe", "tuples", "theory", "neighbors"],
     ["bench", "plots"],
     ["demo", "cli"],
 ]
