@@ -41,7 +41,7 @@ def main() -> None:
 
         rows = tuplet.GraphFilter(device="cpu").transform(graph, out=folder / "rows.npy", memory="2GB")
         encoder = make_encoder(rows.shape[1], (32, 16), seed=0)
-        tuplet.train(encoder, rows, tuplet.TrainConfig(max_steps=30), seed=0, device="cpu")
+        tuplet.train(encoder, rows, tuplet.TrainConfig(max_steps=10), seed=0, device="cpu")
 
         out = np.lib.format.open_memmap(folder / "z.npy", "w+", np.float32, (n, 16))
         encode(encoder, rows, out=out)

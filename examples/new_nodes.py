@@ -23,7 +23,7 @@ def split(graph: tuplet.Graph, new: int) -> tuple[tuplet.Graph, np.ndarray, np.n
 def main() -> None:
     whole = tuplet.load_dataset("cora")
     today, x, edges = split(whole, new=20)
-    model = tuplet.DMATi(layers=(64, 32), max_steps=20, seed=0).fit(today)
+    model = tuplet.DMATi(layers=(64, 32), max_steps=10, seed=0).fit(today)
 
     live = follow(model, today, tol=1e-3)  # today's filtered rows, kept in step with the graph
     change = live.add_nodes(x, edges)
