@@ -81,7 +81,7 @@ def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
         digest.update(f"{array.dtype} {array.shape} {stamp}".encode())
         for start in range(0, len(array), max(1, len(array) // 256)):
             digest.update(np.ascontiguousarray(array[start : start + 4]).data)
-        forget_pages(array)  # the system maps far more around each place than was asked for
+            forget_pages(array)  # the system maps megabytes around each place
     return digest.hexdigest()
 
 

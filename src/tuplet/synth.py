@@ -49,8 +49,11 @@ def _distinct_keys(n: int, count: int, bounds: tuple[float, float, float], key: 
         fresh = np.empty(int(missing / max(0.05, share) * (1.02 if drawn else 1.0)) + 16, np.uint64)
         draw_keys(fresh, drawn, n, *bounds, np.uint64(key))
         drawn += len(fresh)
-        keys = np.concatenate([keys, fresh]) if len(keys) else fresh
-        keys.sort()
+        fresh.sort()
+        if len(keys):
+            fresh = np.concatenate([keys, fresh])
+            fresh.sort(kind="stable")  # merges two sorted runs
+        keys = fresh
         keys = keys[: drop_duplicates(keys)]
         if drawn > 100 * count:
             raise InputError(f"R-MAT with these a, b, c has too few distinct edges: {len(keys)} of {count} found.")
