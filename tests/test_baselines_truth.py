@@ -12,13 +12,14 @@ import torch
 from tests.conftest import random_graph
 from tuplet import Graph, metrics
 from tuplet.baselines import AGC, SSGC, DeepWalk, FilterSVD, KMeansFeatures
+from tuplet.baselines._contract import rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
 from tuplet.baselines._pairs import PairSampler, rank_thresholds
 from tuplet.baselines._spectral import left_singular_vectors, spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities
 from tuplet.baselines.agc import intra_cluster_distance
 from tuplet.baselines.age import largest_eigenvalue, scaled
-from tuplet.baselines.dgi import _Infomax, rows_of_sum_one
+from tuplet.baselines.dgi import _Infomax
 from tuplet.baselines.gca import GCA, ViewSettings, info_nce
 from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights, weighted_info_nce
 from tuplet.baselines.sdcn import _Network, divergence, student_t, target_distribution

@@ -83,6 +83,15 @@ def dense_rows(x: Any) -> Rows:
     return np.ascontiguousarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
 
 
+def rows_of_sum_one(x: Any) -> Any:
+    """`x`, dense or CSR, as float32, each row divided by the sum of its absolute values; zero rows stay zero."""
+    sums = np.asarray(abs(x).sum(axis=1), dtype=np.float64).ravel()
+    factors = np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)
+    if sp.issparse(x):
+        return sp.csr_array(sp.diags_array(factors) @ x).astype(np.float32)
+    return (x * factors[:, None]).astype(np.float32)
+
+
 def report(progress: Progress | None, phase: str, done: int, total: int) -> None:
     """Tell `progress` that `done` of `total` steps of `phase` are over."""
     if progress is not None:

@@ -163,3 +163,12 @@ def make_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def make_small_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer as torch starts it: weights and bias uniform within 1 / sqrt(width_in), from `generator`."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)  # type: ignore[no-untyped-call]
+    bound = width_in**-0.5
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer

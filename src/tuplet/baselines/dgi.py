@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report
+from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report, rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
 from tuplet.batches import pick_device
 from tuplet.graph import Graph
@@ -83,15 +81,6 @@ class DGI(Baseline):
 def _inputs(graph: Graph, device: torch.device) -> tuple[SparseMatrix, Tensor | SparseMatrix]:
     """The normalised adjacency and the features, each row scaled to sum 1."""
     return Adjacency.of(graph, device).normalised(), to_device(rows_of_sum_one(graph.x), device)
-
-
-def rows_of_sum_one(x: Any) -> Any:
-    """`x`, dense or CSR, as float32, each row divided by the sum of its absolute values; zero rows stay zero."""
-    sums = np.asarray(abs(x).sum(axis=1), dtype=np.float64).ravel()
-    factors = np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)
-    if sp.issparse(x):
-        return sp.csr_array(sp.diags_array(factors) @ x).astype(np.float32)
-    return (x * factors[:, None]).astype(np.float32)
 
 
 class _Encoder(nn.Module):

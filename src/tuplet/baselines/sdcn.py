@@ -22,7 +22,7 @@ from tuplet.baselines._contract import (
     dense_rows,
     report,
 )
-from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear
+from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_small_linear
 from tuplet.batches import pick_device
 from tuplet.graph import Graph
 from tuplet.kmeans import kmeans
@@ -31,11 +31,12 @@ from tuplet.kmeans import kmeans
 class SDCN(Baseline):
     """An autoencoder and a graph convolution of the same widths, trained towards confident clusters of both.
 
-    The autoencoder (`layers` = encoder widths, mirrored back) is pre-trained on the features. Then each graph
-    convolution takes half its input from the autoencoder's layer. Q, the Student-t closeness of codes to centres
-    (first from K-Means), gives the target P; the loss is reconstruction + `q_weight` KL(P, Q) + `z_weight`
-    KL(P, Z), Z the softmax of the last convolution. `embedding_` holds the codes (n, layers[-1]), `labels_` the
-    largest entry of Z as in the paper, `soft_` and `codes_soft_` Z and Q themselves (n, k).
+    The autoencoder (`layers` = encoder widths, mirrored back) is pre-trained on the features, not for too long: a
+    better reconstruction soon makes worse clusters. Then each graph convolution takes half its input from the
+    autoencoder's layer. Q, the Student-t closeness of codes to centres (first from K-Means), gives the target P; the
+    loss is reconstruction + `q_weight` KL(P, Q) + `z_weight` KL(P, Z), Z the softmax of the last convolution.
+    `embedding_` holds the codes (n, layers[-1]), `labels_` the largest entry of Z as in the paper, `soft_` and
+    `codes_soft_` Z and Q themselves (n, k).
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class SDCN(Baseline):
         n_clusters: int | None = None,
         *,
         layers: Sequence[int] = (500, 500, 2000, 10),
-        pretrain_epochs: int = 50,
+        pretrain_epochs: int = 30,
         epochs: int = 200,
         batch_size: int = 256,
         lr: float = 1e-3,
@@ -150,8 +151,8 @@ class _Autoencoder(nn.Module):
 
     def __init__(self, widths: Sequence[int], generator: torch.Generator) -> None:
         super().__init__()
-        self.down = nn.ModuleList(make_linear(a, b, generator) for a, b in pairwise(widths))
-        self.up = nn.ModuleList(make_linear(a, b, generator) for a, b in pairwise(reversed(widths)))
+        self.down = nn.ModuleList(make_small_linear(a, b, generator) for a, b in pairwise(widths))
+        self.up = nn.ModuleList(make_small_linear(a, b, generator) for a, b in pairwise(reversed(widths)))
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """Every layer's output on the way down, the codes last, and the reconstruction."""
