@@ -7,8 +7,18 @@ import pytest
 import torch
 
 from tuplet.encoder import make_encoder
-from tuplet.losses import dmat_anchor, dmat_loss, dmat_pair, dmati_anchor, dmati_loss, dmati_pair, to_unit
-from tuplet.views import draw_columns, mask_columns, n_masked, picks_kept, views_backward
+from tuplet.losses import (
+    dmat_anchor,
+    dmat_loss,
+    dmat_pair,
+    dmat_stack,
+    dmati_anchor,
+    dmati_loss,
+    dmati_pair,
+    dmati_stack,
+    to_unit,
+)
+from tuplet.views import draw_columns, mask_columns, n_masked, picks_kept, stacked_backward, views_backward
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.6, 0.95])
@@ -22,9 +32,11 @@ def test_cheap_views_give_the_loss_and_gradients_of_built_ones(
     encoder = make_encoder(30, layers, seed=1)
     columns, kept = torch.from_numpy(draw_columns(0, 4, 30, 3, fraction)), picks_kept(30, fraction)
     if loss == "dmati":
+        stack = lambda u, v: dmati_stack(u, v, 0.5)  # noqa: E731
         terms, pair = (lambda u: dmati_anchor(u, 0.5)), (lambda a, v: dmati_pair(a, v, 0.5))
         total = sum(dmati_loss(encoder(x), encoder(mask_columns(x, m, kept=kept)), temperature=0.5) for m in columns)
     else:
+        stack = lambda u, v: dmat_stack(u, v, y, 0.5)  # noqa: E731
         terms, pair = (lambda u: dmat_anchor(u, y, 0.5)), (lambda a, v: dmat_pair(a, v, y, 0.5))
         total = sum(
             dmat_loss(encoder(x), encoder(mask_columns(x, m, kept=kept)), y, temperature=0.5) for m in columns
@@ -36,6 +48,12 @@ def test_cheap_views_give_the_loss_and_gradients_of_built_ones(
     torch.testing.assert_close(cheap, total.detach() / 3, rtol=1e-5, atol=1e-6)
     for parameter, expected in zip(encoder.parameters(), built):
         torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-6)
+    if fraction > 0:
+        encoder.zero_grad()
+        together = stacked_backward(encoder, x, columns, stack, kept=kept)
+        torch.testing.assert_close(together, total.detach() / 3, rtol=1e-5, atol=1e-6)
+        for parameter, expected in zip(encoder.parameters(), built):
+            torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_gradients_are_added_to_those_already_there() -> None:

@@ -58,7 +58,8 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         try:
             torch.cuda.synchronize()
-            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            # thread_local: the thread that reads rows ahead may pin memory meanwhile
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
                 self._loss = self._step(self._x, self._y, self._columns)
         except Exception as error:  # the reasons differ between drivers and versions; eager always works
             log.warning("the training step could not be recorded as a CUDA graph, steps stay eager: %s", error)

@@ -127,3 +127,28 @@ def dmat_pair(anchor: tuple[Tensor, ...], v: Tensor, y: Tensor, temperature: flo
     everything = torch.logaddexp(across, torch.stack([within, others]))
     same = torch.logaddexp(across_same, torch.stack([within_same, others_same]))
     return (everything - same).mean()
+
+
+# The same two losses for a stack of views at once, by the matrix itself: fewest launches, for small batches on a GPU.
+
+
+def dmati_stack(u: Tensor, v: Tensor, temperature: float) -> Tensor:
+    """Mean over the views of the DMAT-i loss between `u` (b, d) and each view of the stack `v` (n_views, b, d)."""
+    logits = _stacked_logits(u, v, temperature)
+    b = u.shape[0]
+    partner = (torch.arange(2 * b, device=u.device) + b) % (2 * b)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), partner.repeat(v.shape[0]))
+
+
+def dmat_stack(u: Tensor, v: Tensor, y: Tensor, temperature: float) -> Tensor:
+    """Mean over the views of the DMAT loss between `u` (b, d) and each of `v` (n_views, b, d), of classes `y`."""
+    logits, labels = _stacked_logits(u, v, temperature), torch.cat([y, y])
+    same = labels[:, None] == labels[None, :]
+    return -torch.logsumexp(logits.log_softmax(-1).masked_fill(~same, -torch.inf), -1).mean()
+
+
+def _stacked_logits(u: Tensor, v: Tensor, temperature: float) -> Tensor:
+    """Cosines / t among the 2b rows of (u, view), for each view: (n_views, 2b, 2b), -inf from a row to itself."""
+    w = to_unit(torch.cat([u.expand(v.shape[0], -1, -1), v], dim=1))
+    itself = torch.eye(w.shape[1], dtype=torch.bool, device=w.device)
+    return torch.bmm(w / temperature, w.transpose(1, 2)).masked_fill(itself, -torch.inf)

@@ -30,10 +30,19 @@ from tuplet.batches import (
 )
 from tuplet.captured import CapturedStep, StepFunction, device_scope
 from tuplet.checkpoint import Checkpoints
-from tuplet.losses import dmat_anchor, dmat_pair, dmati_anchor, dmati_pair, dmt_loss, to_unit
+from tuplet.losses import (
+    dmat_anchor,
+    dmat_pair,
+    dmat_stack,
+    dmati_anchor,
+    dmati_pair,
+    dmati_stack,
+    dmt_loss,
+    to_unit,
+)
 from tuplet.train_config import TrainConfig
 from tuplet.training_state import History, State, Watch, deferred_interrupt
-from tuplet.views import draw_columns, picks_kept, views_backward
+from tuplet.views import draw_columns, picks_kept, stacked_backward, stacks, views_backward
 
 __all__ = ["Checkpoints", "History", "TrainConfig", "train"]
 log = logging.getLogger("tuplet")
@@ -158,11 +167,15 @@ def _backward(encoder: nn.Sequential, x: Tensor, y: Tensor | None, columns: Tens
     """The loss of a batch; its gradients are added to the weights' `.grad`."""
     t = config.temperature
     kept = picks_kept(x.shape[1], config.mask_fraction)
+    if config.loss == "dmati" and stacks(x, columns):
+        return stacked_backward(encoder, x, columns, lambda u, v: dmati_stack(u, v, t), kept=kept)
     if config.loss == "dmati":
         return views_backward(
             encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
         )
     assert y is not None
+    if config.loss == "dmat" and stacks(x, columns):
+        return stacked_backward(encoder, x, columns, lambda u, v: dmat_stack(u, v, y, t), kept=kept)
     if config.loss == "dmat":
         return views_backward(
             encoder, x, columns, lambda u: dmat_anchor(u, y, t), lambda a, v: dmat_pair(a, v, y, t), kept=kept

@@ -18,6 +18,9 @@ from tuplet._seed import seed_of
 
 AnchorTerms = Callable[[Tensor], tuple[Tensor, ...]]  # (b, d) -> what a loss needs of the anchor view
 PairLoss = Callable[[tuple[Tensor, ...], Tensor], Tensor]  # those terms and a view (b, d) -> the loss
+StackLoss = Callable[[Tensor, Tensor], Tensor]  # the anchor view (b, d) and all views (v, b, d) -> the mean loss
+
+STACK_LIMIT = 2048  # rows of all views of a batch up to which a GPU takes them at once
 
 
 def n_masked(n_features: int, fraction: float) -> int:
@@ -84,6 +87,27 @@ def views_backward(
     grad_of(first.weight).addmm_(grad_of(hidden).T, x)
     grad_of(first.bias).add_(grad_of(hidden).sum(0))
     return total
+
+
+def stacks(x: Tensor, columns: Tensor) -> bool:
+    """Whether all views of a batch go through the GPU at once: there small batches wait for launches, not work."""
+    return x.is_cuda and columns.numel() > 0 and x.shape[0] * columns.shape[0] <= STACK_LIMIT
+
+
+def stacked_backward(
+    encoder: nn.Sequential, x: Tensor, columns: Tensor, loss: StackLoss, *, kept: bool = False
+) -> Tensor:
+    """As `views_backward`, with all views in one stack: a third of the launches, memory that grows with the views."""
+    first, rest = encoder[0], encoder[1:]
+    assert isinstance(first, nn.Linear)
+    (n_views, count), flat = columns.shape, columns.reshape(-1)
+    chosen = x.index_select(1, flat).view(-1, n_views, count).transpose(0, 1)  # (v, b, count)
+    part = first.weight.index_select(1, flat).view(-1, n_views, count).permute(1, 2, 0)  # (v, count, h)
+    hidden, product = first(x), torch.bmm(chosen, part)
+    views = product + first.bias if kept else hidden - product  # (v, b, h)
+    total = loss(rest(hidden), rest(views))
+    total.backward()  # type: ignore[no-untyped-call]
+    return total.detach()
 
 
 def grad_of(tensor: Tensor) -> Tensor:
