@@ -75,9 +75,9 @@ def report_(
     from tuplet.bench.figures import draw_figures
     from tuplet.bench.report import report, update_readme
 
-    text = report(rows)
     if figures is not None:
         draw_figures(rows, figures)
+    text = report(rows, figures=None if figures is None else str(figures))
     if readme is not None:
         update_readme(readme, rows)
     if out is None:
