@@ -18,7 +18,7 @@ FLOORS = [
     + ["npz", "unpickle", "sources", "delimited", "frames", "ids", "filling", "edge_tables", "node_tables"]
     + ["graph_tables", "new_nodes", "edge_stream", "node_stream", "id_maps", "buckets", "convert_job"]
     + ["convert_nodes", "overlay", "feature_rows"],
-    ["weights", "kernels", "filters", "features", "svd", "kmeans", "live_rows", "synth"]
+    ["weights", "kernels", "filters", "features", "svd", "spectral", "kmeans", "live_rows", "synth"]
     + ["filter_cpu", "filter_disk", "filter_estimate", "filter_gpu", "filter_operator", "filter_reduce"]
     + ["filter_rows", "filter_run"],
     ["views", "encoder", "losses", "losses_blockwise", "batches"],

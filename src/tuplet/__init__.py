@@ -23,6 +23,7 @@ _HOMES = {
     "DMT": "tuplet.estimators",
     "DMAT": "tuplet.estimators",
     "DMATi": "tuplet.estimators",
+    "SelfDMAT": "tuplet.selfdmat",
     "load": "tuplet.estimators",
     "cluster_nodes": "tuplet.tasks",
     "classify_nodes": "tuplet.tasks",

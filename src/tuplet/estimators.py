@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from tuplet import __version__
 from tuplet._check import InputError, check_labels
 from tuplet._seed import seed_of
 from tuplet.batches import pick_device
@@ -59,17 +59,17 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         layers: Sequence[int] = (256, 256),
         *,
-        alpha: float = 0.1,
+        alpha: float = 0.15,
         r: float = 0.5,
         tol: float = 1e-4,
         graph_filter: GraphFilter | None = None,
-        temperature: float = 0.5,
-        mask_fraction: float = 0.3,
+        temperature: float = 1.0,
+        mask_fraction: float = 0.6,
         n_views: int = 2,
         epochs: int | None = None,
         max_steps: int | None = None,
         batch_size: int = 512,
-        lr: float = 1e-3,
+        lr: float = 3e-4,
         weight_decay: float = 0.02,
         schedule: str = "constant",
         warmup: int = 0,
@@ -189,7 +189,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         meta = {
             "class": f"{type(self).__module__}:{type(self).__name__}",
-            "version": version("tuplet"),
+            "version": __version__,
             "params": _plain_params(self),
             "layers": layer_sizes(self.encoder_),
             "n_features": self.n_features_in_,

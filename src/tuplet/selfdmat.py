@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from tuplet import __version__
 from tuplet._check import InputError, check_int, check_number
 from tuplet.batches import pick_device
 from tuplet.checkpoint import restore, write_model
@@ -173,7 +173,7 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         meta = {
             "class": f"{type(self).__module__}:{type(self).__name__}",
-            "version": version("tuplet"),
+            "version": __version__,
             "params": params,
             "layers": layer_sizes(self.encoder_),
             "n_clusters": self.n_clusters_,

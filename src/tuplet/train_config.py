@@ -30,13 +30,13 @@ class TrainConfig:
     """
 
     loss: str = "dmati"
-    temperature: float = 0.5
-    mask_fraction: float = 0.3
+    temperature: float = 1.0
+    mask_fraction: float = 0.6
     n_views: int = 2
     epochs: int | None = None
     max_steps: int | None = None
     batch_size: int = 512
-    lr: float = 1e-3
+    lr: float = 3e-4
     weight_decay: float = 0.02
     schedule: str = "constant"
     warmup: int = 0
