@@ -269,3 +269,13 @@ def test_torch_threads_and_random_state_are_left_alone(small_graph: Graph) -> No
     before = torch.random.get_rng_state()
     DMATi(**QUICK).fit(small_graph)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_model_made_for_other_columns_is_refused_by_name(tmp_path: Path) -> None:
+    graph = random_graph(12, 3).with_(feature_names=("age", "size", "age of owner"))
+    DMATi(layers=(4,), max_steps=1).fit(graph).save(tmp_path / "m")
+    model = tuplet.load(tmp_path / "m")
+    assert model.transform(graph).shape == (12, 4)
+    with pytest.raises(InputError, match=r"column 0 of the graph is 'size'.*fitted on 'age'"):
+        model.transform(graph.with_(feature_names=("size", "age", "age of owner")))
+    assert model.transform(graph.with_(feature_names=())).shape == (12, 4)  # a graph without names is taken as it is

@@ -50,7 +50,8 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     warm_start : `fit` goes on from the present weights instead of new ones.
     seed : everything random follows from it.  device : "auto", "cpu", "cuda".
 
-    Attributes after `fit`: `embedding_` (n, d) float32, `encoder_`, `history_`, `n_features_in_`.
+    Attributes after `fit`: `embedding_` (n, d) float32, `encoder_`, `history_`, `n_features_in_`,
+    `feature_names_in_`.
     """
 
     _loss = ""
@@ -151,7 +152,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             edges=sample_edges(graph, self.seed) if "modularity" in config.watched else None,
         )
         self.encoder_, self.n_fits_ = encoder, n_fits
-        self.n_features_in_ = graph.n_features
+        self.n_features_in_, self.feature_names_in_ = graph.n_features, graph.feature_names
         self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows, out=out)
         return self
 
@@ -169,11 +170,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         graph = as_graph(X, adjacency)
-        if graph.n_features != self.n_features_in_:
-            raise InputError(
-                f"The graph has {graph.n_features} feature columns but the model was fitted on "
-                f"{self.n_features_in_}. Give the same columns in the same order."
-            )
+        check_columns(self, graph)
         rows = self._rows(graph, progress)
         return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out, device=pick_device(self.device))
 
@@ -193,6 +190,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "params": _plain_params(self),
             "layers": layer_sizes(self.encoder_),
             "n_features": self.n_features_in_,
+            "feature_names": list(self.feature_names_in_),
             "n_fits": self.n_fits_,
             "history": self.history_.to_dict(),
         }
@@ -207,6 +205,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         restore(encoder, tensors, where)
         model.encoder_, model.history_ = encoder, History.from_dict(meta["history"])
         model.n_features_in_, model.n_fits_ = int(meta["n_features"]), int(meta["n_fits"])
+        model.feature_names_in_ = tuple(str(name) for name in meta["feature_names"])
         return model
 
     def _config(self) -> TrainConfig:
@@ -295,6 +294,23 @@ def load(folder: str | os.PathLike[str]) -> Any:
         raise
     except (ImportError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
+
+
+def check_columns(model: Any, graph: Graph) -> None:
+    """Raise unless `graph` has the feature columns that `model` was fitted on: their number, names where known."""
+    fitted = int(model.n_features_in_)
+    if graph.n_features != fitted:
+        raise InputError(
+            f"The graph has {graph.n_features} feature columns but the model was fitted on {fitted}. "
+            "Give the same columns in the same order."
+        )
+    names = tuple(getattr(model, "feature_names_in_", ()))
+    if names and graph.feature_names and names != graph.feature_names:
+        place = next(i for i, (a, b) in enumerate(zip(names, graph.feature_names)) if a != b)
+        raise InputError(
+            f"Feature column {place} of the graph is {graph.feature_names[place]!r}, but the model was fitted on "
+            f"{names[place]!r} there. Give the same columns in the same order."
+        )
 
 
 def as_graph(X: Any, adjacency: Any = None) -> Graph:

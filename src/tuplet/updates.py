@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet.encoder import encode
+from tuplet.estimators import check_columns
 from tuplet.feature_rows import FeatureRows, checked_edges
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
@@ -62,12 +63,7 @@ def embed_new(
     `rows` was off. Without them the neighbourhood is followed as far as the filter reaches, until all but `tol` of
     its weight is spent; on a graph of small diameter that is most of the graph.
     """
-    width = int(getattr(model, "n_features_in_", 0))
-    if graph.n_features != width:
-        raise InputError(
-            f"The graph has {graph.n_features} feature columns but the model was fitted on {width}. "
-            "Give the same columns in the same order."
-        )
+    check_columns(model, graph)
     if rows is not None:
         live = LiveRows(graph, rows, filter_of(model), unit_rows=model.unit_rows, tol=tol)
         filtered = live.rows(live.add_nodes(x, edges, weights).new)
