@@ -14,7 +14,7 @@ from torch.nn.functional import elu, normalize
 
 from tuplet._check import check_choice, check_int, check_number
 from tuplet._seed import seed_of, stream, torch_stream
-from tuplet.baselines._contract import Progress, report, rows_of_sum_one
+from tuplet.baselines._contract import Progress, report
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear, to_device
 from tuplet.graph import Graph
 
@@ -79,7 +79,6 @@ class ViewSettings:
     epochs: int
     lr: float
     weight_decay: float
-    sum_rows: bool
     seed: int
 
     @classmethod
@@ -138,11 +137,6 @@ def view_probabilities(graph: Graph, adj: Adjacency, settings: ViewSettings) -> 
     return tuple([torch.from_numpy(p).float().to(adj.crow.device) for p in kind] for kind in (edges, features))
 
 
-def view_features(graph: Graph, sum_rows: bool, device: torch.device) -> Tensor | SparseMatrix:
-    """The features on `device`, each row scaled to sum 1 if `sum_rows`."""
-    return to_device(rows_of_sum_one(graph.x) if sum_rows else graph.x, device)
-
-
 def train_views(
     graph: Graph,
     settings: ViewSettings,
@@ -151,7 +145,7 @@ def train_views(
     progress: Progress | None,
 ) -> ViewEncoder:
     """The encoder, on the CPU, after `epochs` full-batch steps of Adam on contrast(u, v, epoch) of two views."""
-    adj, x = Adjacency.of(graph, device), view_features(graph, settings.sum_rows, device)
+    adj, x = Adjacency.of(graph, device), to_device(graph.x, device)
     edges, columns = view_probabilities(graph, adj, settings)
     encoder = ViewEncoder(graph.n_features, settings).to(device)
     head = Projection(settings).to(device)
@@ -173,9 +167,9 @@ def train_views(
 
 
 @torch.no_grad()
-def encode_graph(encoder: ViewEncoder, graph: Graph, sum_rows: bool, device: torch.device) -> NDArray[np.float32]:
+def encode_graph(encoder: ViewEncoder, graph: Graph, device: torch.device) -> NDArray[np.float32]:
     """Vectors of all nodes of the whole graph, float32 (n, hidden)."""
-    adj, x = Adjacency.of(graph, device).normalised(), view_features(graph, sum_rows, device)
+    adj, x = Adjacency.of(graph, device).normalised(), to_device(graph.x, device)
     vectors: NDArray[np.float32] = encoder.to(device)(adj, x).cpu().numpy()
     encoder.cpu()
     return vectors

@@ -21,10 +21,9 @@ class GCA(Baseline):
     """Two views of the graph agree node by node; unimportant edges and features are dropped more often.
 
     A view drops each edge and each feature column with a probability that falls with its centrality ("degree",
-    "pagerank" or "eigenvector"), has `drop_edges` / `drop_features` as its mean and never exceeds `cutoff`;
-    `sum_rows` scales every row of X to sum 1 first. Two graph convolutions and a projection head are trained by the
-    symmetric InfoNCE loss over all nodes at once, which needs n x n matrices: above `memory_limit` (None: what the
-    device has free) `fit` refuses to start.
+    "pagerank" or "eigenvector"), has `drop_edges` / `drop_features` as its mean and never exceeds `cutoff`. Two
+    graph convolutions and a projection head are trained by the symmetric InfoNCE loss over all nodes at once,
+    which needs n x n matrices: above `memory_limit` (None: what the device has free) `fit` refuses to start.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class GCA(Baseline):
         drop_features: tuple[float, float] = (0.3, 0.4),
         centrality: str = "degree",
         cutoff: float = 0.7,
-        sum_rows: bool = False,
         epochs: int = 200,
         lr: float = 5e-4,
         weight_decay: float = 1e-5,
@@ -54,7 +52,6 @@ class GCA(Baseline):
         self.drop_features = drop_features
         self.centrality = centrality
         self.cutoff = cutoff
-        self.sum_rows = sum_rows
         self.epochs = epochs
         self.lr = lr
         self.weight_decay = weight_decay
@@ -80,7 +77,7 @@ class GCA(Baseline):
         return 4 * graph.n_nodes * (_MATRICES * graph.n_nodes + graph.n_features + 16 * self.hidden)
 
     def _embed(self, graph: Graph) -> Rows:
-        return encode_graph(self.encoder_, graph, self.sum_rows, pick_device(self.device))
+        return encode_graph(self.encoder_, graph, pick_device(self.device))
 
 
 def info_nce(u: Tensor, v: Tensor, temperature: float) -> Tensor:

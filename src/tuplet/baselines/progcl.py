@@ -44,7 +44,6 @@ class ProGCL(Baseline):
         drop_features: tuple[float, float] = (0.3, 0.4),
         centrality: str = "degree",
         cutoff: float = 0.7,
-        sum_rows: bool = False,
         start: int = 100,
         init: float = 0.05,
         epochs: int = 200,
@@ -62,7 +61,6 @@ class ProGCL(Baseline):
         self.drop_features = drop_features
         self.centrality = centrality
         self.cutoff = cutoff
-        self.sum_rows = sum_rows
         self.start = start
         self.init = init
         self.epochs = epochs
@@ -99,7 +97,7 @@ class ProGCL(Baseline):
         return 4 * graph.n_nodes * (_MATRICES * graph.n_nodes + graph.n_features + 16 * self.hidden)
 
     def _embed(self, graph: Graph) -> Rows:
-        return encode_graph(self.encoder_, graph, self.sum_rows, pick_device(self.device))
+        return encode_graph(self.encoder_, graph, pick_device(self.device))
 
 
 @dataclass(frozen=True)
