@@ -87,7 +87,7 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
-        part_weights: tuple[float, float, float] = (0.7, 0.7, 1.0),
+        part_weights: tuple[float, float, float] = (0.5, 0.5, 1.0),
         dim: int | None = None,
         n_init: int = 20,
         seed: int = 0,
@@ -115,7 +115,7 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress | None = None) -> Self:
-        """Find groups, learn them, embed all nodes. `X` is a `Graph`, or features with `adjacency`; `y` is not read."""
+        """Find groups, learn them, embed all nodes. `X`: a `Graph`, or features with `adjacency`; `y` is not read."""
         graph = as_graph(X, adjacency)
         config = self._checked(graph)
         self.rarity_ = rarity(graph.x)
@@ -163,8 +163,8 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Write the model as a folder, `weights.safetensors` and `model.json`; `tuplet.load` reads it."""
         if not hasattr(self, "encoder_"):
             raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
-        arrays = {"rarity": self.rarity_, "centres": self.centres_, "turn": self.turn_}
-        numbers = {}
+        arrays: dict[str, Any] = {"rarity": self.rarity_, "centres": self.centres_, "turn": self.turn_}
+        numbers: dict[str, float] = {}
         for name, spectrum in (("far", self.far_), ("near", self.near_)):
             for part in fields(Spectrum):
                 value = getattr(spectrum, part.name)

@@ -32,7 +32,7 @@ def rarity(x: Any) -> Floats:
     Rare words say more than common ones. Where no entry is 0 (dense features) all weights are equal.
 
     >>> rarity(np.array([[1.0, 1.0], [1.0, 0.0]]))
-    array([0.69, 1.1 ], dtype=float32)
+    array([0.69, 1.10], dtype=float32)
     """
     n = x.shape[0]
     if sp.issparse(x):
@@ -136,7 +136,7 @@ def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) ->
 
 
 def _principal(gram: Floats) -> Floats:
-    """Principal directions, largest first, as columns (d, d); the first scaled so that it is no longer than the second."""
+    """Principal directions, largest first, as columns (d, d); the first one made as short as the second."""
     squares, turn = np.linalg.eigh(gram.astype(np.float64))
     squares, turn = squares[::-1].clip(min=0), turn[:, ::-1]
     turn = turn * np.sign(turn[np.abs(turn).argmax(axis=0), np.arange(len(gram))])
@@ -149,19 +149,22 @@ def _balance(projected: Floats, mass: Floats, least: float, typical: float) -> F
     if typical <= 0:
         return np.ones(len(projected), np.float32)
     similar = np.maximum(projected @ mass, least) / typical
-    return (similar**-_BALANCE).astype(np.float32)
+    factors: Floats = (similar**-_BALANCE).astype(np.float32)
+    return factors
 
 
 def _lengths(x: Any, weights: Floats) -> NDArray[Any]:
     """Lengths of the rows of `x` after its columns were weighted."""
     if sp.issparse(x):
         squares = sp.csr_array((np.square(x.data, dtype=np.float64), x.indices, x.indptr), shape=x.shape)
-        return np.sqrt(squares @ np.square(weights, dtype=np.float64))
+        lengths: NDArray[Any] = np.sqrt(squares @ np.square(weights, dtype=np.float64))
+        return lengths
     return np.concatenate([np.linalg.norm(block * weights, axis=1) for block in _row_blocks(x)])
 
 
 def _inverse(lengths: NDArray[Any]) -> Floats:
-    return np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
+    inverse: Floats = np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
+    return inverse
 
 
 def _row_blocks(x: Any) -> list[Any]:

@@ -1,0 +1,185 @@
+"""SelfDMAT: the contract, new graphs, files, and what its pieces promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tuplet
+from tests.conftest import random_graph
+from tests.estimator_checks import UNSUPERVISED_CHECKS
+from tuplet._check import InputError
+from tuplet.filters import GraphFilter
+from tuplet.graph import Graph
+from tuplet.metrics import accuracy
+from tuplet.selfdmat import SelfDMAT, confident
+from tuplet.spectral import filtered_rows, fit_spectrum, rarity
+from tuplet.synth import block_model
+from tuplet.weights import ppr
+
+QUICK: dict[str, Any] = {"n_clusters": 3, "max_steps": 3, "layers": (8, 4), "n_init": 2}
+
+
+@pytest.fixture(scope="module")
+def blocks() -> Graph:
+    """Two large groups and a small one, bags of words."""
+    return block_model([120, 60, 60], seed=1)
+
+
+@pytest.mark.parametrize("check", UNSUPERVISED_CHECKS, ids=lambda check: check.__name__)
+def test_it_keeps_the_contract(check: Callable[[Any], None]) -> None:
+    check(lambda: SelfDMAT(**QUICK))
+
+
+def test_the_groups_of_a_block_model_are_found(blocks: Graph) -> None:
+    model = SelfDMAT(3, max_steps=20).fit(blocks.with_(y=None))
+    assert accuracy(blocks.y, model.labels_) > 0.95
+    assert tuplet.cluster_nodes(model.embedding_, blocks, seed=0).values["accuracy"] > 95
+
+
+def test_rows_have_unit_length_and_three_parts(blocks: Graph) -> None:
+    model = SelfDMAT(**{**QUICK, "part_weights": (1.0, 2.0, 2.0)}).fit(blocks)
+    z = model.embedding_
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
+    assert z.shape[1] == 2 * 3 + 4 + model.near_.right.shape[1]
+    for columns, length in ((slice(0, 6), 1 / 3), (slice(6, 10), 2 / 3), (slice(10, None), 2 / 3)):
+        np.testing.assert_allclose(np.linalg.norm(z[:, columns], axis=1), length, atol=1e-4)
+
+
+def test_transform_of_the_training_graph_is_the_embedding_and_new_graphs_are_taken(blocks: Graph) -> None:
+    model = SelfDMAT(**QUICK).fit(blocks)
+    np.testing.assert_allclose(model.transform(blocks), model.embedding_, atol=1e-5)
+    some = np.arange(0, 240, 2)
+    part = Graph.from_scipy(blocks.adj[some][:, some], blocks.x[some])
+    assert model.transform(part).shape == (120, model.embedding_.shape[1])
+    with pytest.raises(InputError, match="feature columns but the model was fitted on"):
+        model.transform(random_graph(f=5))
+
+
+def test_a_node_among_the_same_neighbours_gets_nearly_the_same_vector(blocks: Graph) -> None:
+    """A twin of node 0, with its features and its edges, joins the graph."""
+    model = SelfDMAT(**QUICK).fit(blocks)
+    row = blocks.adj[[0]]
+    adj = sp.block_array([[blocks.adj, row.T], [row, None]]).tocsr()
+    x = sp.vstack([blocks.x, blocks.x[[0]]]) if sp.issparse(blocks.x) else np.vstack([blocks.x, blocks.x[:1]])
+    z = model.transform(Graph.from_scipy(adj, x))
+    assert z[0] @ z[-1] > 0.95
+
+
+def test_files_hold_all_that_transform_needs(blocks: Graph, tmp_path: Path) -> None:
+    model = SelfDMAT(**QUICK, dim=12).fit(blocks)
+    with pytest.raises(InputError, match="not fitted"):
+        SelfDMAT().save(tmp_path / "empty")
+    model.save(tmp_path / "model")
+    again = tuplet.load(tmp_path / "model")
+    assert repr(again.get_params()) == repr(model.get_params()) and again.n_clusters_ == 3
+    np.testing.assert_array_equal(again.transform(blocks), model.transform(blocks))
+    assert not list((tmp_path / "model").glob("*.pkl"))
+
+
+def test_dim_keeps_the_angles_it_can(blocks: Graph) -> None:
+    whole = SelfDMAT(**QUICK).fit(blocks).embedding_
+    short = SelfDMAT(**QUICK, dim=60).fit(blocks).embedding_
+    assert short.shape == (240, 60)
+    assert np.corrcoef((whole @ whole.T).ravel(), (short @ short.T).ravel())[0, 1] > 0.95
+    with pytest.raises(InputError, match="Give a smaller dim"):
+        SelfDMAT(**QUICK, dim=10**4).fit(blocks)
+
+
+def test_the_number_of_clusters_is_chosen_without_labels(blocks: Graph) -> None:
+    model = SelfDMAT(max_steps=2).fit(blocks)
+    assert model.n_clusters_ == 3 == len(np.unique(model.labels_))
+    assert np.array_equal(model.labels_, SelfDMAT(max_steps=2).fit(blocks.with_(y=None)).labels_)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"n_clusters": 1}, {"n_clusters": 99}, {"share": 0}, {"part_weights": (0, 0, 0)}, {"far": 0}, {"lr": 0}]
+)
+def test_bad_settings_are_named(bad: dict[str, Any], small_graph: Graph) -> None:
+    with pytest.raises(InputError, match=next(iter(bad)) if "far" not in bad else "alpha"):
+        SelfDMAT(**{**QUICK, **bad}).fit(small_graph)
+
+
+def test_a_graph_without_features_is_refused(small_graph: Graph) -> None:
+    with pytest.raises(InputError, match="no features"):
+        SelfDMAT(**QUICK).fit(small_graph.with_(x=None))
+
+
+def test_progress_names_both_phases(blocks: Graph) -> None:
+    seen: list[tuple[str, float]] = []
+    SelfDMAT(**QUICK).fit(blocks, progress=lambda phase, share: seen.append((phase, share)))
+    assert {phase for phase, _ in seen} == {"filter", "train"} and all(0 <= share <= 1 for _, share in seen)
+
+
+def test_confident_keeps_the_share_of_largest_margin() -> None:
+    rng = np.random.default_rng(0)
+    rows, centres = rng.normal(size=(50, 2)).astype(np.float32), np.array([[-1, 0], [1, 0], [0, 2]], np.float32)
+    distance = np.linalg.norm(rows[:, None] - centres, axis=2)
+    labels, ordered = distance.argmin(axis=1), np.sort(distance, axis=1)
+    margin = (ordered[:, 1] - ordered[:, 0]) / ordered[:, 1]
+    kept = confident(rows, labels, centres, 0.4)
+    for group in range(3):
+        members = labels == group
+        inside = members & (kept == group)
+        assert inside.sum() == round(0.4 * members.sum())
+        assert margin[inside].min() >= margin[members & (kept == -1)].max()
+    assert np.array_equal(confident(rows, labels, centres, 1.0), labels)
+
+
+def dense_rows(graph: Graph, alpha: float) -> Any:
+    """H by its definition: every step on dense arrays."""
+    x = graph.x.toarray() if sp.issparse(graph.x) else np.asarray(graph.x)
+    df = (x != 0).sum(axis=0)
+    x = x * np.where(df > 0, np.log(1 + len(x) / np.maximum(df, 1)), 0)
+    x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+    a = graph.adj.toarray() + np.eye(graph.n_nodes)
+    d = a.sum(axis=1) ** -0.5
+    h = alpha * np.linalg.solve(np.eye(len(a)) - (1 - alpha) * d[:, None] * a * d, x)
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_filtered_rows_are_those_of_the_dense_definition(blocks: Graph, sparse: bool) -> None:
+    x = sp.csr_array(blocks.x) if sparse else np.asarray(blocks.x.toarray() if sp.issparse(blocks.x) else blocks.x)
+    graph = blocks.with_(x=x)
+    h = dense_rows(graph, 0.2)
+    rows = filtered_rows(graph, GraphFilter(ppr(0.2), tol=1e-6), rarity(x))
+    rng = np.random.default_rng(0)
+    q, y = rng.normal(size=(h.shape[1], 3)), rng.normal(size=(len(h), 3))
+    ratio = np.linalg.norm(rows.forward(np.eye(h.shape[1], dtype=np.float32)), axis=1)
+    assert ratio.min() > 0.8 and ratio.max() < 1.25 and abs(ratio.mean() - 1) < 0.02  # lengths are estimates
+    exact = h * ratio[:, None]
+    np.testing.assert_allclose(rows.forward(q.astype(np.float32)), exact @ q, atol=1e-4)
+    np.testing.assert_allclose(rows.backward(y.astype(np.float32)), exact.T @ y, atol=1e-3)
+
+
+def test_groups_are_the_balanced_rows_with_a_lowered_head(blocks: Graph) -> None:
+    """With all dimensions kept: divide by similarity to all rows ^ 0.4, SVD, first value := second, unit rows."""
+    rows = filtered_rows(blocks, GraphFilter(ppr(0.2), tol=1e-6), rarity(blocks.x))
+    h = rows.forward(np.eye(rows.shape[1], dtype=np.float32)).astype(np.float64)
+    spectrum, projected = fit_spectrum(rows, min(rows.shape), balance=True)
+    similar = h @ h.sum(axis=0)
+    u, s, _ = np.linalg.svd(h * np.maximum(similar, 0.01 * np.median(similar))[:, None] ** -0.4, full_matrices=False)
+    s[0] = s[1]
+    expected = u[:, :4] * s[:4]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = spectrum.groups(projected, 4)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=5e-3)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-2)
+
+
+def test_features_below_zero_are_not_balanced(small_graph: Graph) -> None:
+    model = SelfDMAT(**QUICK).fit(small_graph)
+    assert model.far_.typical == 0 and np.isfinite(model.embedding_).all()
+
+
+@pytest.mark.slow
+def test_cora_reaches_its_accuracy() -> None:
+    graph = tuplet.load_dataset("cora")
+    model = SelfDMAT(7).fit(graph.with_(y=None))
+    assert accuracy(graph.y, model.labels_) > 0.70
