@@ -5,7 +5,7 @@
 
 Each graph is trained far past its best step; every few steps the criteria are measured as in training (a fixed
 sample, no labels) and, only to judge them, the accuracy of K-Means with labels. For each criterion: the step it
-picks, and the accuracy there, against the best of all measured steps.
+picks, and the accuracy there, against the best of all measured steps and the one nearest the default length.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tuplet import DMATi, cluster_nodes, load_dataset
 from tuplet import batches as row_batches
 from tuplet.criteria import CRITERIA, sample_edges
 from tuplet.encoder import encode, make_encoder
+from tuplet.train_config import DEFAULT_STEPS
 from tuplet.trainer import TrainConfig, train
 
 EIGHT = ["cora", "citeseer", "pubmed", "acm", "dblp", "amazon-photo", "coauthor-cs", "coauthor-phy"]
@@ -67,20 +68,28 @@ def picked(values: list[float], criterion: str, patience: int | None) -> int:
 def criteria_table(runs: list[dict[str, Any]], patience: int | None) -> str:
     """Markdown: for each graph the best step and accuracy, then accuracy (and step) at each criterion's pick."""
     names = list(CRITERIA)
-    lines = [f"| graph | best | last | {' | '.join(names)} |", "|---|---|---|" + "---|" * len(names)]
-    lost: dict[str, list[float]] = {c: [] for c in (*names, "last")}
+    lines = [f"| graph | best | fixed | last | {' | '.join(names)} |", "|---|---|---|---|" + "---|" * len(names)]
+    lost: dict[str, list[float]] = {c: [] for c in ("fixed", "last", *names)}
     for graph in dict.fromkeys(run["graph"] for run in runs):
         mine = [run for run in runs if run["graph"] == graph]
         best = [(max(r["accuracy"]), r["step"][int(np.argmax(r["accuracy"]))]) for r in mine]
-        cells = [_cell(best), _cell([(r["accuracy"][-1], r["step"][-1]) for r in mine])]
-        lost["last"] += [max(r["accuracy"]) - r["accuracy"][-1] for r in mine]
-        for c in names:
-            at = [picked(r[c], c, patience) for r in mine]
+        cells = [_cell(best)]
+        for c in lost:
+            at = [_moment(r, c, patience) for r in mine]
             cells.append(_cell([(r["accuracy"][i], r["step"][i]) for r, i in zip(mine, at)]))
             lost[c] += [max(r["accuracy"]) - r["accuracy"][i] for r, i in zip(mine, at)]
         lines.append(f"| {graph} | {' | '.join(cells)} |")
-    means = [f"-{np.mean(lost[c]):.1f}" for c in ("last", *names)]
+    means = [f"-{np.mean(lost[c]):.1f}" for c in lost]
     return "\n".join([*lines, f"| points lost, mean | 0 | {' | '.join(means)} |"])
+
+
+def _moment(run: dict[str, Any], criterion: str, patience: int | None) -> int:
+    """Position where to stop: by a criterion, at the end, or at the default number of steps ("fixed")."""
+    if criterion == "last":
+        return len(run["step"]) - 1
+    if criterion == "fixed":
+        return int(np.argmin(np.abs(np.array(run["step"]) - DEFAULT_STEPS)))
+    return picked(run[criterion], criterion, patience)
 
 
 def _cell(pairs: list[tuple[float, float]]) -> str:

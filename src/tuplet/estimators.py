@@ -76,7 +76,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         warmup: int = 0,
         unit_rows: bool = True,
         stop: str = "fixed",
-        criterion: str = "silhouette",
+        criterion: str = "modularity",
         criteria: Sequence[str] = (),
         patience: int = 3,
         n_clusters: int = 10,

@@ -43,7 +43,7 @@ class TrainConfig:
     unit_rows: bool = True
     shuffle: str = "auto"
     stop: str = "fixed"
-    criterion: str = "silhouette"
+    criterion: str = "davies_bouldin"
     criteria: tuple[str, ...] = ()
     patience: int = 3
     check_every: int | None = None
