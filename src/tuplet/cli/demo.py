@@ -53,7 +53,7 @@ def demo(
     ]
     table.append(["paper: DMAT-i", *(_cell(*PAPER[m]) for m in METRICS)])
     print_table(
-        f"{graph}: K-Means on three sets of vectors",
+        f"{graph}: K-Means on four sets of vectors",
         ["vectors", *METRICS],
         table,
         caption=f"Percent, mean and deviation over {seeds} seeds. Labels are read for scoring only. Wrote {out}/.",
@@ -64,6 +64,7 @@ def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary
     """Summaries by row name, the three panels of seed 0 (raw, filtered, learned) and the model of seed 0."""
     from tuplet.estimators import DMATi
     from tuplet.filters import GraphFilter
+    from tuplet.selfdmat import SelfDMAT
     from tuplet.tasks import cluster_nodes, repeat
 
     raw = graph.x.toarray()  # type: ignore[union-attr]
@@ -72,12 +73,18 @@ def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary
     for seed in range(seeds):
         models.append(DMATi(seed=seed).fit(graph.with_(y=None)))
         if progress is not None:
-            progress("embed", (seed + 1) / seeds)
+            progress("DMAT-i", (seed + 1) / seeds)
     vectors = [model.embedding_ for model in models]
+    itself = []
+    for seed in range(seeds):
+        itself.append(SelfDMAT(graph.n_classes, seed=seed).fit_transform(graph.with_(y=None)))
+        if progress is not None:
+            progress("SelfDMAT", (seed + 1) / seeds)
     sources = {
         "raw features": lambda seed: raw,
         "filtered features": lambda seed: filtered,
         "DMAT-i vectors": lambda seed: vectors[seed],
+        "SelfDMAT vectors": lambda seed: itself[seed],
     }
     rows = {}
     for i, (name, source) in enumerate(sources.items(), start=1):
