@@ -133,6 +133,19 @@ def test_convert_then_info(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("info", tmp_path / "g", "--json")[1])["edges"] == 3
 
 
+def test_standard_streams_carry_edges_in_and_vectors_out(tmp_path: Path) -> None:
+    features = tmp_path / "nodes.csv"
+    features.write_text("id,size\na,1\nb,2\nc,3\nd,5\n")
+    command = [sys.executable, "-m", "tuplet.cli", "embed", "-", "-f", str(features), "-o", "-", "-q"]
+    command += ["--method", "DMAT-i", "--set", "max_steps=2", "--set", "layers=(4, 3)"]
+    edges = "source,target\na,b\nb,c\nc,d\n"
+    done = subprocess.run(command, input=edges, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5
+    assert [line.split(",")[0].strip('"') for line in lines[1:]] == ["a", "b", "c", "d"]
+    assert len(lines[1].split(",")) == 4
+
+
 def test_datasets_list_and_path(run: Run) -> None:
     assert set(json.loads(run("datasets", "list", "--json")[1])) >= {"cora", "dblp", "coauthor-phy"}
     assert run("datasets", "path", "cora")[1].strip().endswith("cora.npz")

@@ -18,7 +18,11 @@ Progress: TypeAlias = Callable[[str, float], None]
 
 # The options that many verbs take, defined once.
 GraphArg = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="Dataset name, graph folder, .npz, or edge list (CSV, TSV, Parquet).")
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="Dataset name, graph folder, .npz, or edge list (CSV, TSV, Parquet); - reads CSV from standard input.",
+    ),
 ]
 FeaturesOpt = Annotated[
     Path | None, typer.Option("--features", "-f", help="Node features: CSV, TSV, Parquet or .npy (one row a node).")
@@ -95,6 +99,8 @@ def load_graph(
     from tuplet.io import read_graph
     from tuplet.store import open_graph
 
+    if source == "-":
+        return read_graph(sys.stdin.buffer, features, labels, directed=directed, **how)
     path = Path(source)
     if not path.exists() and (source in dataset_names() or not path.suffix):
         return load_dataset(source)

@@ -28,9 +28,10 @@ def embed(
     graph: GraphArg,
     features: FeaturesOpt = None,
     labels: LabelsOpt = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Vectors file: .parquet, .csv or .npy.")] = Path(
-        "vectors.parquet"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Vectors file: .parquet, .csv or .npy; - writes CSV to standard output."),
+    ] = Path("vectors.parquet"),
     method: Annotated[
         str | None, typer.Option(help="Default: DMAT with --labels, else the label-free default.")
     ] = None,
@@ -59,7 +60,9 @@ def embed(
     """Learn one vector for each node and write them with the node ids."""
     from tuplet.vectors import write_vectors
 
-    check_out_path(out)
+    to_stdout = str(out) == "-"
+    if not to_stdout:
+        check_out_path(out)
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
     g = load_graph(graph, features, labels, directed, missing=missing, unmatched=unmatched)
@@ -71,9 +74,13 @@ def embed(
             estimator = _fit(params, g, progress)
             ids, z = g.node_ids, estimator.embedding_
         metadata = {"model": repr(estimator), "graph": g.fingerprint()}
-        write_vectors(out, z, ids, metadata=metadata)
+        if not to_stdout:
+            write_vectors(out, z, ids, metadata=metadata)
         if save_model is not None:
             estimator.save(save_model)
+    if to_stdout:
+        _print_vectors(ids, z)
+        return
     facts = {"vectors": str(out), "rows": len(z), "dim": int(z.shape[1]), "method": type(estimator).__name__}
     if as_json:
         print_json(facts)
@@ -142,3 +149,16 @@ def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, progress: Any) -
 
     nodes = read_new_nodes(g, *new)
     return nodes.ids, embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights), estimator
+
+
+def _print_vectors(ids: Any, z: Any) -> None:
+    """The vectors as CSV on standard output, as `write_vectors` writes them to a .csv file."""
+    import shutil
+    import tempfile
+
+    from tuplet.vectors import write_vectors
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_vectors(Path(folder) / "vectors.csv", z, ids)
+        with path.open(encoding="utf-8") as file:
+            shutil.copyfileobj(file, sys.stdout)
