@@ -59,7 +59,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Identity: task, dataset, method, usage, seed and the hash of the settings, the same in every session."""
+        """Identity: task, dataset, method, usage, seed and the hash of the settings, the same in every process."""
         return "|".join((self.task, self.dataset, self.method, self.usage, str(self.seed), digest(self.settings)))
 
     @property
