@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,8 +75,13 @@ def test_histograms_are_shares() -> None:
 
 
 def test_drawing_does_not_load_pyplot() -> None:
-    plots.convergence({"accuracy": ([1, 2], [3, 4])}, {"x": ([1], [2])}, chosen=2)
-    assert "matplotlib.pyplot" not in sys.modules
+    code = """
+import sys
+from tuplet import plots
+plots.convergence({"accuracy": ([1, 2], [3, 4])}, {"x": ([1], [2])}, chosen=2)
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_figure_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Benchmarks: a TOML spec in, one JSON row a job out, tables and figures beside the published ones.
 
-`run_spec` runs, `report` turns rows into Markdown, `recipe_settings` gives a dataset's settings. Names load when
+`run_spec` runs, `report.report` makes Markdown of rows, `recipe_settings` gives a dataset's settings. Names load when
 they are first used.
 """
 
@@ -18,7 +18,6 @@ _HOMES = {
     "run_jobs": "run",
     "LiveTable": "live",
     "read_rows": "rows",
-    "report": "report",
     "update_readme": "report",
     "scale_jobs": "scale",
     "readme_table": "report",
