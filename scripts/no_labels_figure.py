@@ -2,8 +2,8 @@
 
     python scripts/no_labels_figure.py
 
-FilterSVD and SelfDMAT with their defaults and the number of classes given (docs/LOG.md, "One setting for every
-graph"); DMAT-i as published, tuned for each graph.
+SelfDMAT with its defaults and the number of classes given, ten seeds (docs/LOG.md, "One setting for every graph");
+FilterSVD from a prototype, one seed; DMAT-i as published, tuned for each graph.
 """
 
 from __future__ import annotations
