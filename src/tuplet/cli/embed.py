@@ -43,6 +43,9 @@ def embed(
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting of the method, as name=value; repeatable.")
     ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label column in the features file; it is no feature then.")
+    ] = None,
     directed: DirectedOpt = False,
     missing: Annotated[str, typer.Option(help="Missing feature values: error, zero, mean or propagate.")] = "error",
     unmatched: Annotated[str, typer.Option(help="Nodes in one file only: error, keep or drop.")] = "error",
@@ -65,7 +68,7 @@ def embed(
         check_out_path(out)
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
-    g = load_graph(graph, features, labels, directed, missing=missing, unmatched=unmatched)
+    g = load_graph(graph, features, labels, directed, missing=missing, unmatched=unmatched, label=label)
     with progress_bars(quiet) as progress:
         if model is not None:
             ids, z, estimator = _apply(model, g, new, progress)

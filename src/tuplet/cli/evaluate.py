@@ -136,5 +136,5 @@ def _graph_and_vectors(vectors: Path, graph: str, labels: Path | None, directed:
     """The graph, and the vectors in its node order; an error if they belong to different graphs."""
     from tuplet.vectors import align, read_vectors
 
-    g = load_graph(graph, labels=labels, directed=directed)
+    g = load_graph(graph, labels=labels, directed=directed, unmatched="keep")  # the ids of the vectors decide
     return g, align(read_vectors(vectors), g)
