@@ -91,8 +91,14 @@ def print_summary(summary: Any, title: str, as_json: bool) -> None:
     print_table(title, ["metric", "mean", "deviation"], rows, caption=f"{len(summary.results)} runs, in percent")
 
 
+def is_edge_list(source: str) -> bool:
+    """Whether `source` names a table of edges, not a dataset, a graph folder or an .npz."""
+    path = Path(source)
+    return source == "-" or (path.exists() and path.suffix != ".npz" and not (path / "meta.json").is_file())
+
+
 def load_graph(
-    source: str, features: Path | None = None, labels: Path | None = None, directed: bool = False, **how: Any
+    source: str, features: Any = None, labels: Path | None = None, directed: bool = False, **how: Any
 ) -> Graph:
     """The graph that the user named: a dataset, an on-disk graph, an .npz or an edge list."""
     from tuplet.datasets import dataset_names, load_dataset

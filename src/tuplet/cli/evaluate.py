@@ -17,6 +17,7 @@ from tuplet.cli._console import (
     QuietOpt,
     SeedOpt,
     SeedsOpt,
+    is_edge_list,
     load_graph,
     print_json,
     print_summary,
@@ -136,5 +137,13 @@ def _graph_and_vectors(vectors: Path, graph: str, labels: Path | None, directed:
     """The graph, and the vectors in its node order; an error if they belong to different graphs."""
     from tuplet.vectors import align, read_vectors
 
-    g = load_graph(graph, labels=labels, directed=directed, unmatched="keep")  # the ids of the vectors decide
-    return g, align(read_vectors(vectors), g)
+    table = read_vectors(vectors)
+    if not is_edge_list(graph):
+        g = load_graph(graph, labels=labels, directed=directed)
+        return g, align(table, g)
+    nodes = {
+        "id": table.ids,
+        "known": [1.0] * len(table.ids),
+    }  # nodes without an edge are known from the vectors alone
+    g = load_graph(graph, nodes, labels, directed, unmatched="keep", missing="zero")
+    return g.with_(x=None), align(table, g)
