@@ -53,6 +53,31 @@ def test_a_row_has_every_key_and_metrics_in_percent(toy: Graph, tmp_path: Path) 
         assert row["peak_mb"] > 10
 
 
+def test_two_tasks_share_the_fit_of_one_seed_and_its_seconds(
+    toy: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = []
+    fit = Bench.fit
+    monkeypatch.setattr(Bench, "fit", lambda self, job, *args, **kw: fits.append(job) or fit(self, job, *args, **kw))
+    todo = [*jobs_of(2), *jobs_of(2, task="classification")]
+    run_jobs(todo, out=tmp_path / "rows.jsonl")
+    rows = read_rows(tmp_path / "rows.jsonl")
+    assert [(job.task, job.seed) for job in fits] == [("clustering", 0), ("clustering", 1)]
+    assert [(row["task"], row["seed"]) for row in rows] == [
+        ("clustering", 0),
+        ("classification", 0),
+        ("clustering", 1),
+        ("classification", 1),
+    ]
+    assert rows[0]["seconds"]["train"] == rows[1]["seconds"]["train"] != rows[2]["seconds"]["train"]
+    alone = run_jobs(jobs_of(1, task="classification"), out=tmp_path / "alone.jsonl")
+    assert alone.done == 1
+    assert read_rows(tmp_path / "alone.jsonl")[0]["metrics"] == rows[1]["metrics"]
+    other = [*jobs_of(1), *jobs_of(1, task="classification", max_steps=3)]
+    run_jobs(other, out=tmp_path / "other.jsonl")
+    assert len(fits) == 5  # other settings are another fit
+
+
 def test_done_jobs_are_skipped_and_a_torn_line_is_run_again(toy: Graph, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     run_jobs(jobs_of(3), out=out)

@@ -111,12 +111,23 @@ def test_a_key_depends_on_the_settings_but_not_on_their_order() -> None:
         ('task = "links"\ndatasets = ["cora"]', "at least one"),
         ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nusage = "all"', "has no name"),
         ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsetting = {}', "Did you mean 'settings'"),
+        ('task = "links"\n[datasets]\nclustering = ["cora"]\n[[methods]]\nname = "AGE"', "has lists for"),
         ("task = ", "not valid TOML"),
     ],
 )
 def test_a_bad_spec_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_spec(spec_file(tmp_path, text))
+
+
+def test_each_task_may_have_its_own_datasets(tmp_path: Path) -> None:
+    text = 'task = ["clustering", "links"]\nseeds = 1\n[datasets]\nclustering = ["cora", "acm"]\nlinks = ["cora"]\n'
+    jobs = load_spec(spec_file(tmp_path, text + '[[methods]]\nname = "AGE"')).jobs()
+    assert [(job.task, job.dataset) for job in jobs] == [
+        ("clustering", "cora"),
+        ("clustering", "acm"),
+        ("links", "cora"),
+    ]
 
 
 def test_a_missing_spec_says_where_the_papers_lie(tmp_path: Path) -> None:

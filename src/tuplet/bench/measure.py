@@ -1,7 +1,7 @@
 """One job -> one row: fit the method, run the task, note seconds by phase and the peak of memory.
 
-`Bench` holds what jobs of one process share: the loaded graph and the filtered rows of each filter setting, which
-are computed once (their seconds stand in every row that used them).
+`Bench` holds what jobs of one process share: the loaded graph, the filtered rows of a filter setting, and the last
+model, where one seed's vectors serve two tasks. Their seconds stand in every row that used them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tuplet.bench.graphs import bench_graph, n_clusters_of
 from tuplet.bench.meter import Meter, time_limit
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.rows import Row, new_row
-from tuplet.bench.spec import Job
+from tuplet.bench.spec import Job, digest
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.methods import OURS, make_estimator
@@ -62,6 +62,7 @@ class Bench:
         self.device = device
         self._graph: Graph | None = None
         self._filters: dict[str, SharedFilter] = {}
+        self._fitted: tuple[str, Any, dict[str, float]] = ("", None, {})  # key, model, seconds
 
     def run(self, job: Job) -> Row:
         """The row of `job`; whatever goes wrong inside becomes its `error`."""
@@ -98,7 +99,7 @@ class Bench:
 
     def forget(self) -> None:
         """Let go of the graph and all rows."""
-        self._graph, self._filters = None, {}
+        self._graph, self._filters, self._fitted = None, {}, ("", None, {})
 
     def estimator(self, job: Job, n_clusters: int = 0) -> Any:
         """The unfitted estimator of `job`. Ours take the shared filter in place of `alpha`, `r`, `tol`; a method
@@ -125,6 +126,19 @@ class Bench:
         self.add_shared_cost(model, meter)
         return model
 
+    def fit_without_labels(self, job: Job, meter: Meter, n_clusters: int) -> Any:
+        """The model of the whole dataset; the same method, settings and seed right after give the same model."""
+        graph = self.graph(job.dataset, meter)
+        key = f"{job.dataset}|{job.method}|{job.seed}|{n_clusters}|{digest(estimator_settings(job.settings))}"
+        if key != self._fitted[0]:
+            apart = Meter()
+            model = self.fit(job, graph.with_(y=None), apart, n_clusters=n_clusters)
+            self._fitted = (key, model, apart.seconds)
+        _, model, seconds = self._fitted
+        for phase, spent in seconds.items():
+            meter.add(phase, spent)
+        return model
+
     def add_shared_cost(self, model: Any, meter: Meter) -> None:
         """Where the rows were taken from an earlier job, the seconds that they cost then."""
         shared = getattr(model, "graph_filter", None)
@@ -140,7 +154,7 @@ def parameters(method: str) -> set[str]:
 def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Vectors without labels, K-Means, six metrics; clusters that a method assigns itself are taken as they are."""
     graph = bench.graph(job.dataset, meter)
-    model = bench.fit(job, graph.with_(y=None), meter, n_clusters=n_clusters_of(graph))
+    model = bench.fit_without_labels(job, meter, n_clusters_of(graph))
     with meter.phase("evaluate"):
         return {"metrics": cluster_values(model, graph, job)}
 
@@ -177,7 +191,7 @@ def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     graph = bench.graph(job.dataset, meter)
     split = split_nodes(graph.y, train=0.1, val=0.1, seed=job.seed)  # type: ignore[arg-type]
     if job.usage == "all":
-        z = bench.fit(job, graph.with_(y=None), meter, n_clusters=graph.n_classes).embedding_
+        z = bench.fit_without_labels(job, meter, graph.n_classes).embedding_
     elif job.method == "DMAT-i":
         z = _trained_on(split.train, job, bench, graph, meter)
     else:

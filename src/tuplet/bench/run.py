@@ -124,11 +124,14 @@ def run_jobs(
 
 
 def _groups(jobs: Sequence[Job], workers: int) -> list[list[Job]]:
-    """Jobs that share a graph and its rows, together; the largest groups are halved until every worker has one."""
+    """Jobs that share a graph and its rows, together; the largest groups are halved until every worker has one.
+
+    The tasks of one seed follow each other, because they may share a fit.
+    """
     by_group: dict[str, list[Job]] = {}
     for job in jobs:
         by_group.setdefault(job.group, []).append(job)
-    groups = list(by_group.values())
+    groups = [sorted(group, key=lambda job: job.seed) for group in by_group.values()]
     while groups and len(groups) < workers:
         largest = max(range(len(groups)), key=lambda i: len(groups[i]))
         group = groups[largest]

@@ -2,7 +2,7 @@
 
 ```toml
 task = "clustering"              # or several: ["clustering", "links"]
-datasets = ["cora", "acm"]
+datasets = ["cora", "acm"]       # or for each task its own: { clustering = ["cora", "acm"], links = ["cora"] }
 seeds = 10
 
 [[methods]]
@@ -64,9 +64,10 @@ class Job:
 
     @property
     def group(self) -> str:
-        """Jobs of one group share a graph and its filtered rows, so they run in one process, one after the other."""
+        """Jobs of one group share a graph, its filtered rows, and perhaps the fit: they run in one process."""
         shared = {name: self.settings[name] for name in FILTER_KEYS if name in self.settings}
-        return f"{self.task}|{self.dataset}|{self.method}|{self.usage}|{digest(shared)}"
+        kind = "links" if self.task == "links" else "whole graph"
+        return f"{kind}|{self.dataset}|{self.method}|{self.usage}|{digest(shared)}"
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ class Spec:
     """A parsed spec file: `jobs()` expands it."""
 
     name: str
-    tasks: tuple[str, ...]
-    datasets: tuple[str, ...]
+    datasets: Mapping[str, tuple[str, ...]]  # of each task
     seeds: int
     methods: tuple[Mapping[str, Any], ...]
     settings: Mapping[str, Any]
@@ -88,7 +88,8 @@ class Spec:
         return list(self._expand(count, only))
 
     def _expand(self, count: int, only: Sequence[str]) -> Iterator[Job]:
-        for task, dataset, method in product(self.tasks, self.datasets, self.methods):
+        pairs = [(task, dataset) for task, datasets in self.datasets.items() for dataset in datasets]
+        for (task, dataset), method in product(pairs, self.methods):
             usage, limit = method.get("usage", "all"), method.get("limit_s")
             seeds = 0 if dataset in method.get("skip", ()) else min(count, method.get("seeds", count))
             bare = [Job(task, dataset, method["name"], usage, s, {}, self.label, limit) for s in range(seeds)]
@@ -128,14 +129,21 @@ def load_spec(path: str | Path) -> Spec:
         raise InputError(f"{file.name} needs `datasets` and at least one [[methods]] block.")
     return Spec(
         name=file.stem,
-        tasks=tuple(tasks),
-        datasets=tuple(str(d) for d in data["datasets"]),
+        datasets=_datasets_by_task(file.name, tasks, data["datasets"]),
         seeds=check_int("seeds", data.get("seeds", 10)),
         methods=methods,
         settings=data.get("settings", {}),
         folder=file.parent,
         label=f"{file.stem}:{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}",
     )
+
+
+def _datasets_by_task(file: str, tasks: Sequence[str], datasets: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(datasets, Mapping):
+        datasets = dict.fromkeys(tasks, datasets)
+    if set(datasets) != set(tasks):
+        raise InputError(f"{file}: the tasks are {tasks} but `datasets` has lists for {list(datasets)}.")
+    return {t: tuple(str(d) for d in datasets[t]) for t in tasks}
 
 
 def matches(job: Job, only: Sequence[str]) -> bool:
