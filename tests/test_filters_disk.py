@@ -17,7 +17,10 @@ import scipy.sparse as sp
 from tests.conftest import random_graph
 from tuplet import filter_disk
 from tuplet._check import InputError
+from tuplet.filter_rows import forget_pages
 from tuplet.filters import GraphFilter
+from tuplet.synth import rmat
+from tuplet.weights import ppr
 
 
 @pytest.fixture
@@ -184,3 +187,42 @@ print(int(peak) * 1024)  # ru_maxrss would count the parent's memory at the fork
 """
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert int(run.stdout) < 1.2 * 500e6
+
+
+def test_float16_rows_are_the_float32_rows_rounded_in_memory_and_on_disk(narrow, tmp_path):
+    g = rmat(3000, 5, seed=1)
+    x = np.random.default_rng(0).standard_normal((g.n_nodes, 70), dtype=np.float32)
+    wide = GraphFilter(ppr(0.2)).transform(g, x=x)
+    half = GraphFilter(ppr(0.2)).transform(g, x=x, dtype="float16")
+    assert half.dtype == np.float16
+    np.testing.assert_array_equal(half, wide.astype(np.float16))
+    filed = GraphFilter(ppr(0.2)).transform(g, x=x, out=tmp_path / "rows.npy", dtype="float16")
+    assert filed.dtype == np.float16
+    np.testing.assert_array_equal(filed, half)
+    first = GraphFilter(ppr(0.2)).transform(g, x=x, cache=tmp_path / "kept", dtype="float16")
+    other = GraphFilter(ppr(0.2)).transform(g, x=x, cache=tmp_path / "kept")
+    assert (first.dtype, other.dtype) == (np.float16, np.float32)
+
+
+def test_values_too_large_for_float16_are_an_error_and_leave_no_file(tmp_path):
+    g = rmat(200, 5, seed=1)
+    x = np.full((g.n_nodes, 3), 1e6, np.float32)
+    with pytest.raises(InputError, match="too large for float16"):
+        GraphFilter(ppr(0.2)).transform(g, x=x, dtype="float16")
+    with pytest.raises(InputError, match="too large for float16"):
+        GraphFilter(ppr(0.2)).transform(g, x=x, dtype="float16", out=tmp_path / "rows.npy")
+    assert not (tmp_path / "rows.npy").exists()
+    with pytest.raises(InputError, match="dtype"):
+        GraphFilter(ppr(0.2)).transform(g, x=x, dtype="int8")
+
+
+def test_a_private_map_keeps_what_was_changed_in_it(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((10, 4), np.float32))
+    private = np.load(tmp_path / "x.npy", mmap_mode="c")
+    private[3] = 7
+    forget_pages(private[2:5])
+    np.testing.assert_array_equal(private[3], 7)
+    shared = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    shared[3] = 5
+    forget_pages(shared)
+    np.testing.assert_array_equal(shared[3], 5)

@@ -64,7 +64,8 @@ def test_a_full_device_falls_back_to_the_cpu_with_a_word_in_the_log(monkeypatch,
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_a_result_on_disk_may_come_through_the_device(full, monkeypatch, tmp_path, caplog):
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_result_on_disk_may_come_through_the_device(full, whole, monkeypatch, tmp_path, caplog):
     class Full(filter_gpu.DeviceFilter):
         def apply(self, *blocks):
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -74,11 +75,13 @@ def test_a_result_on_disk_may_come_through_the_device(full, monkeypatch, tmp_pat
     real = filter_gpu.DeviceFilter
     monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
     monkeypatch.setattr("tuplet.filter_run.block_width", lambda op, f, *rest: 16)
+    monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 16 if whole else 0)
     monkeypatch.setattr(
         filter_gpu, "DeviceFilter", lambda op, plan, r, device: (Full if full else real)(op, plan, r, "cpu")
     )
     got = GraphFilter().transform(g, out=tmp_path / "rows.npy")
-    assert np.allclose(got, want, atol=1e-6) and ("filtering on the CPU" in caplog.text) == full
+    assert np.allclose(got, want, atol=1e-6) and ("filtering on the CPU" in caplog.text) == (full or not whole)
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.npy"]
 
 
 def test_small_work_stays_on_the_cpu_without_asking_torch(monkeypatch):

@@ -220,7 +220,7 @@ def test_an_epoch_reads_every_row_once(n: int, blocks: dict[str, int]) -> None:
 
 def test_block_shuffling_stays_inside_its_group_and_touches_it_first() -> None:
     touched: list[tuple[int, int]] = []
-    plan: dict[str, Any] = {"block": 10, "group": 2, "touch": lambda a, b: touched.append((a, b))}
+    plan: dict[str, Any] = {"block": 10, "group": 2, "touch": touched.extend}
     for k, batch in enumerate(batch_indices(100, 10, np.random.default_rng(1), **plan)):
         spans = touched[-2:]
         assert len(touched) == 2 * (k // 2 + 1)
@@ -246,7 +246,7 @@ def test_memory_maps_are_shuffled_in_blocks(tmp_path: Path, monkeypatch: pytest.
     assert block_plan(ROWS, "auto") == {} == block_plan(mapped, "full")
     plan = block_plan(mapped, "auto")
     assert (plan["block"], plan["group"]) == (10, 3)
-    plan["touch"](0, 70)
+    plan["touch"]([(0, 70)])
     a, history = trained(TrainConfig(epochs=3, **SMALL), mapped)
     assert history.loss[-1] > 0 and bits(a) != bits(trained(TrainConfig(epochs=3, **SMALL))[0])
     assert bits(a) == bits(trained(TrainConfig(epochs=3, shuffle="blocks", **SMALL))[0])

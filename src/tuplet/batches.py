@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tuplet._check import InputError
 from tuplet._seed import stream
+from tuplet.filter_rows import forget_pages
 
 log = logging.getLogger("tuplet")
 
@@ -26,7 +27,7 @@ BLOCK_BYTES = 2**20  # rows that lie together and are read together from a memor
 GROUP_BYTES = 2**28  # rows of random blocks that are shuffled together: what has to stay in the page cache
 RESIDENT_SHARE = 0.6  # of the GPU's free memory that the rows may take
 
-Touch = Callable[[int, int], None]
+Touch = Callable[[list[tuple[int, int]]], None]
 
 
 class Batch(NamedTuple):
@@ -78,7 +79,7 @@ def batch_indices(
 
     Without `block`, one permutation of all rows. With it, blocks of `block` neighbouring rows come in random order,
     `group` of them at a time are shuffled together: reads stay near sequential and memory is one group. `touch` is
-    called with (start, stop) for each block before its group is used. The first `skip` batches are left out.
+    called with the (start, stop) of a group's blocks before they are used. The first `skip` batches are left out.
     """
     pool, done = np.empty(0, np.int64), 0
     for spans in _groups(n_rows, rng, block, group):
@@ -86,8 +87,7 @@ def batch_indices(
         rng.shuffle(pool)
         full = len(pool) // batch_size
         if touch is not None and done + full >= skip:
-            for span in spans:
-                touch(*span)
+            touch(spans)
         for k in range(full):
             if done + k >= skip:
                 yield np.sort(pool[k * batch_size : (k + 1) * batch_size])
@@ -144,6 +144,7 @@ def load_rows(rows: Any, device: torch.device) -> Any:
     for start in range(0, rows.shape[0], step):  # in pieces: a memory map is never copied whole
         piece = rows[start : start + step]
         resident[start : start + step].copy_(piece if source is not None else torch.from_numpy(np.array(piece)))
+        forget_pages(rows)
     return resident
 
 
@@ -225,13 +226,17 @@ def _groups(n_rows: int, rng: np.random.Generator, block: int | None, group: int
 
 
 def _toucher(rows: Any) -> Touch | None:
-    """Reads one value a page of a span of rows, in order, so that the system reads it from disk as one piece."""
+    """Reads one value a page of some spans of rows, in order, so that the system reads each from disk as one piece;
+    the pages of earlier spans are given back first, so that the process holds one group of blocks.
+    """
     if not is_memory_map(rows) or not rows.flags.c_contiguous:
         return None
     flat, width = rows.reshape(-1), rows.shape[1]
 
-    def touch(start: int, stop: int) -> None:
-        flat[start * width : stop * width : max(1, 4096 // rows.itemsize)].max(initial=0)
+    def touch(spans: list[tuple[int, int]]) -> None:
+        forget_pages(rows)
+        for start, stop in spans:
+            flat[start * width : stop * width : max(1, 4096 // rows.itemsize)].max(initial=0)
 
     return touch
 

@@ -15,6 +15,7 @@ from torch import nn
 from tuplet._check import InputError, check_int
 from tuplet._seed import torch_stream
 from tuplet.batches import as_float_tensor
+from tuplet.filter_rows import forget_pages
 from tuplet.losses import to_unit
 
 BLOCK_VALUES = 2**24  # row values handled at once by `encode`: 64 MB in float32
@@ -53,14 +54,14 @@ def encode(
     rows: Any,
     *,
     unit_rows: bool = True,
-    out: NDArray[np.float32] | None = None,
+    out: NDArray[Any] | None = None,
     device: str | torch.device | None = None,
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Vectors (n, d) float32 of all `rows` (n, f), block by block.
 
     `rows` is an array, a memory map or a tensor; each row is scaled to unit length first when `unit_rows`. `out`
-    (n, d) float32, an array or a memory map, receives the result in place of a new array. The encoder moves to
-    `device` where one is given.
+    (n, d), an array or a memory map of float32 or float16, receives the result in place of a new array. The encoder
+    moves to `device` where one is given.
     """
     sizes = layer_sizes(encoder)
     n, f = rows.shape
@@ -70,8 +71,8 @@ def encode(
         )
     if out is None:
         out = np.empty((n, sizes[-1]), np.float32)
-    elif out.shape != (n, sizes[-1]) or out.dtype != np.float32:
-        raise InputError(f"out is {out.dtype} {out.shape} but the result is float32 {(n, sizes[-1])}.")
+    elif out.shape != (n, sizes[-1]) or out.dtype not in (np.float32, np.float16):
+        raise InputError(f"out is {out.dtype} {out.shape} but the result is float32 or float16 {(n, sizes[-1])}.")
     if device is not None:
         encoder.to(device)
     where = next(encoder.parameters()).device
@@ -80,6 +81,8 @@ def encode(
         for start in range(0, n, step):
             block = as_float_tensor(rows[start : start + step]).to(where)
             out[start : start + step] = encoder(to_unit(block) if unit_rows else block).cpu().numpy()
+            forget_pages(rows)
+            forget_pages(out)
     return out
 
 

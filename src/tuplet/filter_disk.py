@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet.filter_cpu import Engine, Tick
-from tuplet.filter_rows import Block, forget_pages, mapped_file
+from tuplet.filter_rows import Block, forget_pages, mapped_file, put_rows
 from tuplet.graph import Features
 
 log = logging.getLogger("tuplet")
@@ -36,13 +37,14 @@ _CHUNK = 2**25  # bytes moved at a time
 
 @dataclass(frozen=True)
 class Job:
-    """One filtering to disk: `n` rows, `f` columns into `path`, `columns` at a time; `key` names all that it does."""
+    """One filtering to disk: `n` rows, `f` columns into `path`, `columns` at a time; `key` names the job."""
 
     path: Path
     key: str
     n: int
     f: int
     columns: int
+    dtype: np.dtype[Any]
 
     @property
     def folder(self) -> Path:
@@ -65,7 +67,7 @@ class Job:
     @property
     def bytes(self) -> int:
         """Bytes of the result."""
-        return 4 * self.n * self.f
+        return self.dtype.itemsize * self.n * self.f
 
 
 def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
@@ -85,9 +87,9 @@ def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
     return digest.hexdigest()
 
 
-def check_disk(job: Job, split_bytes: int) -> None:
-    """Refuse before any work when the disk cannot hold the parts and the result."""
-    need = disk_bytes(job, split_bytes)
+def check_disk(job: Job, split_bytes: int, *, whole: bool = False) -> None:
+    """Refuse before any work when the disk cannot hold the result and, unless it is made `whole`, its parts."""
+    need = job.bytes if whole else disk_bytes(job, split_bytes)
     have = shutil.disk_usage(job.path.parent).free
     if job.folder.is_dir():
         have += sum(file.stat().st_size for file in job.folder.iterdir())
@@ -102,20 +104,37 @@ def disk_bytes(job: Job, split_bytes: int) -> int:
     """The most that lies on disk at one time: the blocks and the result, or the cut input and the blocks."""
     if len(job.firsts) == 1:
         return job.bytes
-    return max(2 * job.bytes, split_bytes + 4 * job.n * job.columns)
+    return max(2 * job.bytes, split_bytes + job.dtype.itemsize * job.n * job.columns)
 
 
-def run_job(job: Job, engine: Engine, tick: Tick) -> NDArray[np.float32]:
+def run_job(job: Job, engine: Engine, tick: Tick) -> NDArray[Any]:
     """Filter block by block, going on where an earlier run stopped, and return the result as a memory map."""
     blocks = len(job.firsts)
     for i, first in enumerate(job.firsts):
         if not job.part("done", first).exists():
             _read_ahead(job.part("in", first + job.columns))
             block = engine(first, job.width(first), lambda part, i=i: tick((i + part) / blocks))  # type: ignore[misc]
-            _write_block(job.part("done", first), block)
+            _write_block(job.part("done", first), block, job.dtype)
         job.part("in", first).unlink(missing_ok=True)
         tick((i + 1) / blocks)
     _join(job)
+    return _finish(job)
+
+
+def run_whole(job: Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+    """Let `filter_into` write the whole result through a memory map, in any order; None where it says that it
+    cannot. It has to be quick: a kill loses all of it.
+    """
+    target = npy.open_memmap(job.folder / "out.npy", "w+", job.dtype, (job.n, job.f))
+    if filter_into(target):
+        target.flush()
+        return _finish(job)
+    del target
+    (job.folder / "out.npy").unlink()
+    return None
+
+
+def _finish(job: Job) -> NDArray[Any]:
     (job.folder / "out.npy").replace(job.path)
     shutil.rmtree(job.folder)
     return np.load(job.path, mmap_mode="r")  # type: ignore[no-any-return]
@@ -195,11 +214,16 @@ def _read_ahead(path: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
-def _write_block(path: Path, block: Block) -> None:
+def _write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
     unfinished = path.with_suffix(".tmp")
+    step = max(1, _CHUNK // block[:1].nbytes)
     with unfinished.open("wb") as file:
-        _write_header(file, block.shape, block.dtype)
-        file.write(block.data)
+        _write_header(file, block.shape, dtype)
+        for start in range(0, len(block), step):
+            rows = block[start : start + step]
+            target = np.empty(rows.shape, dtype)
+            put_rows(target, rows)
+            file.write(target.data)
     unfinished.replace(path)
 
 
@@ -208,17 +232,18 @@ def _join(job: Job) -> None:
     if len(job.firsts) == 1:
         job.part("done", 0).replace(job.folder / "out.npy")
         return
-    out = _Appender(job.folder / "out.npy", (job.n, job.f), np.dtype(np.float32))
-    rows = max(1, _CHUNK // (4 * job.f))
+    out = _Appender(job.folder / "out.npy", (job.n, job.f), job.dtype)
+    size = job.dtype.itemsize
+    rows = max(1, _CHUNK // (size * job.f))
     files = [job.part("done", first).open("rb") for first in job.firsts]
     widths = [job.width(first) for first in job.firsts]
     try:
         for file, width in zip(files, widths):
             _read_header(file)
-            file.seek(out.rows * width * 4, os.SEEK_CUR)
+            file.seek(out.rows * width * size, os.SEEK_CUR)
         for start in range(out.rows, job.n, rows):
             count = min(rows, job.n - start)
-            parts = [np.fromfile(file, np.float32, count * width) for file, width in zip(files, widths)]
+            parts = [np.fromfile(file, job.dtype, count * width) for file, width in zip(files, widths)]
             out.append(start, np.hstack([part.reshape(count, -1) for part in parts]))
     finally:
         for file in files:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.filter_cpu import Engine, Tick
 from tuplet.filter_operator import Operator, Plan, run_series
-from tuplet.filter_rows import Block, Reader, fill_block, over_rows
+from tuplet.filter_rows import Block, Reader, fill_block, over_rows, put_rows
 from tuplet.graph import Features
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def filter_through_device(
     plan: Plan,
     r: float,
     read: Reader,
-    out: Block,
+    out: NDArray[Any],
     device: str,
     *,
     columns: int,
@@ -239,7 +239,7 @@ class _Lanes:
             over_rows(gather, len(host), host[:1].nbytes * 4)
             self._copy(block[start : start + self.rows], piece, turn)
 
-    def fetch(self, block: torch.Tensor, first: int, out: Block) -> None:
+    def fetch(self, block: torch.Tensor, first: int, out: NDArray[Any]) -> None:
         """Bring `block` back and write it into the columns first.. of `out`."""
         waiting: tuple[int, NDArray[Any], int] | None = None
         for turn, start in enumerate(range(0, len(block), self.rows)):
@@ -251,11 +251,11 @@ class _Lanes:
         if waiting is not None:
             self._write(*waiting, first, out)
 
-    def _write(self, turn: int, host: NDArray[Any], start: int, first: int, out: Block) -> None:
+    def _write(self, turn: int, host: NDArray[Any], start: int, first: int, out: NDArray[Any]) -> None:
         self._wait(turn)
 
         def scatter(a: int, b: int) -> None:
-            out[start + a : start + b, first : first + host.shape[1]] = host[a:b]
+            put_rows(out[start + a : start + b, first : first + host.shape[1]], host[a:b])
 
         over_rows(scatter, len(host), host[:1].nbytes * 4)
 

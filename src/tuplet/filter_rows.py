@@ -118,12 +118,35 @@ def over_rows(
                 after()
 
 
+def put_rows(target: NDArray[Any], rows: Block) -> None:
+    """Copy `rows` into `target`, which may be float16; a value too large for it is an error."""
+    if target.dtype == np.float32:
+        target[...] = rows
+        return
+    with np.errstate(over="ignore"):
+        target[...] = rows
+    if not np.isfinite(target).all():
+        raise InputError(
+            f"The filtered rows hold values up to {float(np.abs(rows).max()):.3g}, too large for {target.dtype} "
+            '(at most 65504). Scale the features, or keep dtype="float32".'
+        )
+
+
 def forget_pages(array: Any) -> None:
-    """Drop the pages of a memory map from this process (they stay in the file and in the system's cache)."""
+    """Drop the pages of a memory map from this process (they stay in the file and in the system's cache).
+
+    A private map (mode "c") keeps them: what was changed in it lies nowhere else.
+    """
     for part in (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,):
         mapped = mapped_file(part)
-        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        if mapped is not None and not _is_private(part) and hasattr(mmap, "MADV_DONTNEED"):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _is_private(array: Any) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None and array.mode == "c"
 
 
 def mapped_file(array: Any) -> mmap.mmap | None:

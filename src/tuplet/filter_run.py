@@ -16,7 +16,16 @@ from tuplet._check import InputError, check_out_path, parse_bytes
 from tuplet.filter_cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
 from tuplet.filter_operator import Operator, Plan, make_operator, make_plan
 from tuplet.filter_reduce import column_map
-from tuplet.filter_rows import Block, Reader, free_memory, make_reader, mapped_file, over_rows, resident_bytes
+from tuplet.filter_rows import (
+    Block,
+    Reader,
+    free_memory,
+    make_reader,
+    mapped_file,
+    over_rows,
+    put_rows,
+    resident_bytes,
+)
 from tuplet.graph import Features, Graph
 
 if TYPE_CHECKING:
@@ -34,8 +43,9 @@ def run_filter(
     x: Features,
     out: str | os.PathLike[str] | None,
     memory: int | str | None,
+    dtype: np.dtype[Any],
     progress: Callable[[str, float], None] | None,
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     """Filter `x` over `graph` as `spec` says, into memory or into the file `out`."""
     path = None if out is None else check_out_path(out)
     budget = None if memory is None else parse_bytes(memory)
@@ -62,13 +72,17 @@ def run_filter(
     if path is not None:
         assert budget is not None
         width = block_width(op, f, budget, projection, 0)
-        key = filter_disk.job_key(
-            repr(sorted(spec.settings().items())), [graph.indptr, graph.indices, graph.weights], x
-        )
-        job = filter_disk.Job(path, key, op.n, f, width)
-        return _to_disk(filter_disk.resumed(job), x, projection, budget, make_engine, tick)
-    width = block_width(op, f, budget, projection, 4 * op.n * f)
-    result = np.empty((op.n, f), np.float32)
+        settings = repr(sorted(spec.settings().items())) + f" {dtype}"
+        key = filter_disk.job_key(settings, [graph.indptr, graph.indices, graph.weights], x)
+        job = filter_disk.resumed(filter_disk.Job(path, key, op.n, f, width, dtype))
+        if plan is not None and device != "cpu" and job.bytes < budget - resident_bytes():
+            read = make_reader(x, projection)
+            rows = _whole_to_disk(job, lambda out: _on_device(op, plan, spec.r, read, out, device, tick))
+            if rows is not None:
+                return rows
+        return _to_disk(job, x, projection, budget, make_engine, tick)
+    width = block_width(op, f, budget, projection, dtype.itemsize * op.n * f)
+    result = np.empty((op.n, f), dtype)
     read = make_reader(x, projection)
     if plan is not None and device != "cpu" and _on_device(op, plan, spec.r, read, result, device, tick):
         return result
@@ -88,7 +102,16 @@ def _cpu_engine(
     return bidirectional_engine(op, alpha, r_max, walks, spec.seed, spec.r, read, x, columns)
 
 
-def _on_device(op: Operator, plan: Plan, r: float, read: Reader, result: Block, device: str, tick: Tick) -> bool:
+def _whole_to_disk(job: filter_disk.Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+    """The result where the device can make it and the system can hold it in its cache: no parts are needed."""
+    filter_disk.check_disk(job, 0, whole=True)
+    filter_disk.open_job(job)
+    return filter_disk.run_whole(job, filter_into)
+
+
+def _on_device(
+    op: Operator, plan: Plan, r: float, read: Reader, result: NDArray[Any], device: str, tick: Tick
+) -> bool:
     """Whether the device could filter everything into `result`; says in the log when its memory did not do."""
     try:
         columns = filter_gpu.columns_that_fit(op.n, len(op.indices), result.shape[1], device)
@@ -102,14 +125,14 @@ def _on_device(op: Operator, plan: Plan, r: float, read: Reader, result: Block, 
     return False
 
 
-def _to_memory(result: Block, engine: Engine, columns: int, tick: Tick) -> None:
+def _to_memory(result: NDArray[Any], engine: Engine, columns: int, tick: Tick) -> None:
     n, f = result.shape
     for first in range(0, f, columns):
         width = min(columns, f - first)
         block = engine(first, width, lambda part, first=first, width=width: tick((first + part * width) / f))  # type: ignore[misc]
 
         def copy(start: int, stop: int, first: int = first, width: int = width, block: Block = block) -> None:
-            result[start:stop, first : first + width] = block[start:stop]
+            put_rows(result[start:stop, first : first + width], block[start:stop])
 
         over_rows(copy, n, 4 * width)
 
@@ -121,7 +144,7 @@ def _to_disk(
     budget: int,
     make_engine: Callable[[Reader, Features, int], Engine],
     tick: Tick,
-) -> NDArray[np.float32]:
+) -> NDArray[Any]:
     split = projection is None and filter_disk.must_split(x, budget, len(job.firsts))
     filter_disk.check_disk(job, x.nbytes if split else 0)
     filter_disk.open_job(job)

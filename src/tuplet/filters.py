@@ -127,23 +127,26 @@ class GraphFilter:
         out: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
+        dtype: str = "float32",
         progress: Progress | None = None,
-    ) -> NDArray[np.float32]:
-        """The filtered rows, float32 (n, f). `x` (n, f) takes the place of `graph.x`.
+    ) -> NDArray[Any]:
+        """The filtered rows (n, f). `x` (n, f) takes the place of `graph.x`.
 
         `out="rows.npy"` writes them to that file and returns a memory map; input and output may then be larger than
         memory, and a run that was killed goes on where it was. `memory="4GB"` bounds the memory of the process. With
-        `cache=folder` the rows are kept there, and found again by graph, features and settings.
+        `cache=folder` the rows are kept there, and found again by graph, features and settings. `dtype="float16"`
+        halves the rows' bytes; the products stay float32, and the trainer reads either.
         """
+        kind = np.dtype(check_choice("dtype", dtype, ("float32", "float16")))
         features = self._features(graph, x)
         if cache is not None:
             if out is not None:
                 raise InputError("Give out= or cache=, not both: the cache chooses its own file names.")
-            out = self._cache_file(graph.with_(x=features), cache)
+            out = self._cache_file(graph.with_(x=features), cache, dtype)
             if Path(out).exists():
                 log.info("filtered rows found in %s", out)
                 return np.load(out, mmap_mode="r")  # type: ignore[no-any-return]
-        return run_filter(self, graph, features, out, memory, progress)
+        return run_filter(self, graph, features, out, memory, kind, progress)
 
     def estimate(self, graph: Graph, *, x: Any = None) -> FilterEstimate:
         """Products, bytes of memory and disk, and a range of seconds, without filtering anything."""
@@ -178,12 +181,12 @@ class GraphFilter:
             raise InputError("The graph has no features to filter. Give x=..., one row for each node.")
         return graph.x
 
-    def _cache_file(self, graph: Graph, cache: str | os.PathLike[str]) -> Path:
+    def _cache_file(self, graph: Graph, cache: str | os.PathLike[str], dtype: str) -> Path:
         import hashlib
 
         folder = Path(cache)
         folder.mkdir(parents=True, exist_ok=True)
-        settings = f"{graph.fingerprint()} {sorted(self.settings().items())} float32"
+        settings = f"{graph.fingerprint()} {sorted(self.settings().items())} {dtype}"
         return folder / f"filtered-{hashlib.blake2b(settings.encode(), digest_size=12).hexdigest()}.npy"
 
     def settings(self) -> dict[str, Any]:

@@ -11,7 +11,10 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,19 +27,21 @@ from tuplet._seed import stream
 from tuplet.bench.meter import Meter, reset_peak
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.spec import Job, digest, load_spec
+from tuplet.filter_rows import forget_pages
 from tuplet.graph import Graph
 
 if TYPE_CHECKING:
     from tuplet.bench.measure import Bench
 
-BLOCK = 2**16  # rows of random features made at once
+BLOCK = 2**14  # rows of random features made at once
 DEFAULTS: Mapping[str, Any] = {
     "edges_per_node": 20,
     "n_features": 1000,
     "epochs": 5,
-    "dtype": "float32",
+    "dtype": "float32",  # of the features, the filtered rows and the vectors; the products are float32
+    "memory": None,  # budget of the filter
     "store": "auto",  # "memory", "disk", or by size
-    "clusters": 10,
+    "clusters": 10,  # 0: no K-Means
     "batch_size": 512,
 }
 PHASES = ("generate", "filter", "train", "embed", "kmeans")
@@ -71,7 +76,8 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     place = Place.choose(job, settings)
     try:
         ladder = Rung(job, settings, place, bench.device)
-        for name in PHASES if job.method in OURS else ("generate", "baseline", "kmeans"):
+        phases = PHASES if job.method in OURS else ("generate", "baseline", "kmeans")
+        for name in phases if settings["clusters"] else phases[:-1]:
             ladder.phase(name, meter)
         return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}}
     finally:
@@ -137,13 +143,13 @@ class Rung:
             again()
         else:
             reset_peak()
-            with meter.phase(name):
+            with meter.phase(name), DiskPeak(self.place.folder) as disk:
                 getattr(self, f"_{name}")()
             self.notes[name] = {
                 "seconds": round(meter.seconds.pop(name), 4),
                 "peak_mb": meter.peak_mb,
                 "gpu_mb": meter.gpu_mb,
-                "disk_mb": round(_size(self.place.folder) / 1e6, 1),
+                "disk_mb": round(disk.bytes / 1e6, 3),
             }
             self._save_notes()
         meter.add(name, self.notes[name]["seconds"])
@@ -173,7 +179,11 @@ class Rung:
 
     def _open_generate(self) -> None:
         assert self.place.folder is not None
-        indptr, indices, x = (np.load(self.place.folder / f"{part}.npy", mmap_mode="r") for part in _PARTS)
+        indptr, indices = (
+            np.load(self.place.folder / f"{part}.npy", mmap_mode="r") for part in ("indptr", "indices")
+        )
+        file = self.place.folder / "x.npy"  # gone once they are filtered
+        x = np.load(file, mmap_mode="r") if file.exists() else None
         self.graph = Graph(indptr=np.asarray(indptr), indices=indices, x=x)
 
     def _filter(self) -> None:
@@ -182,7 +192,11 @@ class Rung:
 
         chosen = {k: self.settings[k] for k in ("r", "tol") if k in self.settings}
         filter_ = GraphFilter(ppr(self.settings.get("alpha", 0.1)), device=self.device, **chosen)
-        self.rows = filter_.transform(self._graph(), out=self.place.path("rows.npy"))
+        where = {"out": self.place.path("rows.npy"), "memory": self.settings["memory"]}
+        self.rows = filter_.transform(self._graph(), dtype=self.settings["dtype"], **where)
+        self.graph = self._graph().with_(x=None)
+        if self.place.folder is not None:
+            (self.place.folder / "x.npy").unlink()
 
     def _open_filter(self) -> None:
         self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
@@ -221,7 +235,7 @@ class Rung:
     def _embed(self) -> None:
         from tuplet.encoder import encode
 
-        out = self.place.array("vectors", (self.n, self._layers()[-1]), "float32")
+        out = self.place.array("vectors", (self.n, self._layers()[-1]), self.settings["dtype"])
         self.vectors = encode(self.encoder, self.rows, out=out)
 
     def _open_embed(self) -> None:
@@ -268,22 +282,50 @@ class Rung:
             part.replace(file)
 
 
-_PARTS = ("indptr", "indices", "x")
-
-
 def fill_random(x: NDArray[Any], seed: int) -> None:
-    """Fill `x` (n, f) with Gaussian rows of unit length, block by block, the same for any block of a given seed."""
-    for block, start in enumerate(range(0, len(x), BLOCK)):
-        size = min(BLOCK, len(x) - start)
-        values = stream(seed, f"features {block}").standard_normal((size, x.shape[1]), dtype=np.float32)
-        x[start : start + size] = values / np.linalg.norm(values, axis=1, keepdims=True)
+    """Fill `x` (n, f) with Gaussian rows of unit length, block by block; the same for any number of threads."""
+
+    def fill(block: int) -> None:
+        rows = x[block * BLOCK : (block + 1) * BLOCK]
+        values = stream(seed, f"features {block}").standard_normal(rows.shape, dtype=np.float32)
+        values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
+        rows[...] = values
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for start in range(0, -(-len(x) // BLOCK), 64):
+            list(pool.map(fill, range(start, min(start + 64, -(-len(x) // BLOCK)))))
+            forget_pages(x)
 
 
 def disk_bytes(n: int, settings: Mapping[str, Any]) -> int:
-    """Bytes of a rung on disk: features, filtered rows, the filter's column blocks (twice), edges, vectors."""
-    values = n * settings["n_features"]
+    """The most bytes of a rung on disk at one time: edges, features, the filter's column blocks, filtered rows."""
     edges = 2 * n * settings["edges_per_node"] * 4 + 8 * n
-    return int(values * (np.dtype(settings["dtype"]).itemsize + 3 * 4) + edges + n * 4 * 256)
+    return int(3 * n * settings["n_features"] * np.dtype(settings["dtype"]).itemsize + edges)
+
+
+class DiskPeak:
+    """The largest size of `folder` while inside, looked at once a second and at the end, in `bytes`."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder, self.bytes, self.ended = folder, 0, threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _look(self) -> None:
+        self.bytes = max(self.bytes, _size(self.folder))
+
+    def _watch(self) -> None:
+        while not self.ended.wait(1.0):
+            self._look()
+
+    def __enter__(self) -> DiskPeak:
+        self._look()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ended.set()
+        self.thread.join()
+        self._look()
 
 
 def _free_memory() -> float:
@@ -291,4 +333,10 @@ def _free_memory() -> float:
 
 
 def _size(folder: Path | None) -> int:
-    return 0 if folder is None else sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    if folder is None:
+        return 0
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # files come and go while others look
+            total += file.stat().st_size if file.is_file() else 0
+    return total
