@@ -84,7 +84,7 @@ def test_a_rung_that_does_not_fit_says_so_before_it_starts(monkeypatch: pytest.M
 def test_a_baseline_climbs_the_same_ladder() -> None:
     row = Bench("cpu").run(Job("scale", "rmat-300", "SSGC", "all", 0, {**SMALL, "store": "memory"}))
     assert "error" not in row, row
-    assert list(row["seconds"]) == ["generate", "baseline", "kmeans"]
+    assert list(row["seconds"]) == ["generate", "fit", "kmeans"]
 
 
 def test_the_ladder_stops_at_the_largest_wanted_rung() -> None:
@@ -178,3 +178,16 @@ def test_own_graphs_have_features_labels_and_the_stated_classes(name: str) -> No
     graph = graphs.bench_graph(name)
     assert graph.n_classes == 4 and graph.x is not None and graph.name == name
     assert graph.fingerprint() == graphs.bench_graph(name).fingerprint()
+
+
+def test_results_on_disk_with_inputs_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(scale.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "rung"))
+    seen = []
+    embed = scale.Rung._embed
+    monkeypatch.setattr(
+        scale.Rung, "_embed", lambda self: (embed(self), seen.extend(f.name for f in (tmp_path / "rung").iterdir()))
+    )
+    row = Bench("cpu").run(rung(store="results", dtype="float16", clusters=0))
+    assert "error" not in row, row
+    assert {"rows.npy", "vectors.npy"} <= set(seen) and not {"x.npy", "indices.npy"} & set(seen)
+    assert "kmeans" not in row["seconds"] and not (tmp_path / "rung").exists()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from tuplet import synth
 from tuplet._check import InputError
-from tuplet.kernels import csr, rmat
+from tuplet.kernels import rmat
 
 
 def check_undirected(g):
@@ -63,11 +65,19 @@ def test_csr_from_keys_equals_scipys():
     rng = np.random.default_rng(0)
     upper = sp.triu(sp.random_array((50, 50), density=0.1, rng=rng), k=1).tocoo()
     keys = np.sort(upper.row.astype(np.uint64) * np.uint64(50) + upper.col.astype(np.uint64))
-    indptr, indices = np.zeros(51, np.int64), np.empty(2 * len(keys), np.int32)
-    csr.symmetric_csr(keys, np.uint64(50), indices, indptr)
+    got = synth._from_keys(keys, 50)
     want = sp.csr_array(upper + upper.T)
     want.sort_indices()
-    assert np.array_equal(indptr, want.indptr) and np.array_equal(indices, want.indices)
+    assert np.array_equal(got.indptr, want.indptr) and np.array_equal(got.indices, want.indices)
+    assert synth._from_keys(keys[:0], 50).indptr.tolist() == [0] * 51
+
+
+@pytest.mark.parametrize("most", [3, 10**6, 2**63])
+def test_threads_sort_as_numpy_does(most, monkeypatch):
+    keys = np.random.default_rng(0).integers(0, most, 2**20 + 17, dtype=np.uint64)
+    want = np.sort(keys)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(5))
+    assert np.array_equal(synth.sorted_keys(keys.copy()), want)
 
 
 def test_thinning_keeps_the_count_and_the_order():

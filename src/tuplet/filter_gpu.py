@@ -118,7 +118,8 @@ def columns_that_fit(n: int, stored: int, f: int, device: str) -> int:
 
     free, _ = torch.cuda.mem_get_info(torch.device(device))
     room = 0.9 * free - stored * 24 - n * 64  # 24: indices, values and the temporaries that make them
-    return int(min(f, 128, room // (5 * 4 * n)))
+    columns = int(min(128, room // (5 * 4 * n)))
+    return min(f, columns if columns < 16 else columns // 16 * 16)  # rows of whole cache lines
 
 
 def filter_through_device(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -49,24 +51,59 @@ def _distinct_keys(n: int, count: int, bounds: tuple[float, float, float], key: 
         fresh = np.empty(int(missing / max(0.05, share) * (1.02 if drawn else 1.0)) + 16, np.uint64)
         draw_keys(fresh, drawn, n, *bounds, np.uint64(key))
         drawn += len(fresh)
-        fresh.sort()
+        fresh = sorted_keys(fresh)
         if len(keys):
             fresh = np.concatenate([keys, fresh])
             fresh.sort(kind="stable")  # merges two sorted runs
-        keys = fresh
-        keys = keys[: drop_duplicates(keys)]
+        keys = fresh[: drop_duplicates(fresh)]
         if drawn > 100 * count:
             raise InputError(f"R-MAT with these a, b, c has too few distinct edges: {len(keys)} of {count} found.")
     return keys if len(keys) == count else keys[: thin_out(keys, count)]
 
 
 def _from_keys(keys: NDArray[np.uint64], n: int) -> Graph:
-    from tuplet.kernels.csr import symmetric_csr
+    """The undirected graph of distinct sorted keys u * n + v, u < v."""
+    from tuplet.kernels.csr import join_rows
 
-    indptr = np.zeros(n + 1, np.int64)
+    size = np.uint64(n)
+    turned = keys % size
+    turned *= size
+    turned += keys // size
+    turned = sorted_keys(turned)
+    starts = keys[np.linspace(0, len(keys), min(64, len(keys)), endpoint=False).astype(np.int64)] // size
+    bounds = np.unique(np.concatenate([starts, np.array([0, n], np.uint64)]))
+    indptr = np.full(n + 1, 2 * len(keys), np.int64)
     indices = np.empty(2 * len(keys), np.int32)
-    symmetric_csr(keys, np.uint64(n), indices, indptr)
+    join_rows(turned, keys, size, bounds, indices, indptr)  # smaller neighbours, then larger ones: rows are sorted
     return Graph(indptr, indices)
+
+
+def sorted_keys(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`keys` sorted, by threads: runs are sorted in place, then each thread merges one range of values of all runs.
+
+    >>> sorted_keys(np.array([3, 1, 2], np.uint64))
+    array([1, 2, 3], dtype=uint64)
+    """
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads == 1 or len(keys) < 2**20:
+        return np.sort(keys)
+    runs = np.array_split(keys, threads)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda run: run.sort(), runs))
+        fences = np.sort(np.concatenate([run[:: max(1, len(run) // 256)] for run in runs]))
+        fences = fences[np.linspace(0, len(fences), threads, endpoint=False).astype(np.int64)[1:]]
+        cuts = np.array([[0, *np.searchsorted(run, fences), len(run)] for run in runs])
+        ends = np.cumsum((cuts[:, 1:] - cuts[:, :-1]).sum(axis=0))
+        merged = np.empty_like(keys)
+
+        def merge(part: int) -> None:
+            pieces = [run[cut[part] : cut[part + 1]] for run, cut in zip(runs, cuts)]
+            room = merged[ends[part] - sum(map(len, pieces)) : ends[part]]
+            np.concatenate(pieces, out=room)
+            room.sort(kind="stable")  # merges sorted pieces
+
+        list(pool.map(merge, range(threads)))
+    return merged
 
 
 def block_model(

@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, Any] = {
     "epochs": 5,
     "dtype": "float32",  # of the features, the filtered rows and the vectors; the products are float32
     "memory": None,  # budget of the filter
-    "store": "auto",  # "memory", "disk", or by size
+    "store": "auto",  # "memory", "disk", "results" (inputs in memory, rows and vectors on disk), or by size
     "clusters": 10,  # 0: no K-Means
     "batch_size": 512,
 }
@@ -68,15 +68,13 @@ def scale_jobs(spec: str | Path, *, max_nodes: int, only: Sequence[str] = (), se
 
 
 def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Measure one rung for DMAT-i, or for a baseline (whose `fit` is one phase, "train")."""
-    from tuplet.methods import OURS
-
+    """Measure one rung for DMAT-i, phase by phase, or for another method, whose `fit` is one phase."""
     bench.forget()
     settings = {**DEFAULTS, **{k: v for k, v in job.settings.items() if k != "evaluate"}}
     place = Place.choose(job, settings)
     try:
         ladder = Rung(job, settings, place, bench.device)
-        phases = PHASES if job.method in OURS else ("generate", "baseline", "kmeans")
+        phases = PHASES if job.method == "DMAT-i" else ("generate", "fit", "kmeans")
         for name in phases if settings["clusters"] else phases[:-1]:
             ladder.phase(name, meter)
         return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}}
@@ -86,17 +84,21 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 @dataclass
 class Place:
-    """Where a rung keeps its arrays: `folder` is None in memory; `kept` folders survive a kill and an error."""
+    """Where a rung keeps its arrays: `folder` is None in memory; `kept` folders survive a kill and an error;
+    `inputs`: whether graph and features lie there too.
+    """
 
     folder: Path | None
     kept: bool
+    inputs: bool = True
 
     @classmethod
     def choose(cls, job: Job, settings: Mapping[str, Any]) -> Place:
         need = disk_bytes(nodes_of(job.dataset), settings)
         if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * _free_memory()):
             return cls(None, kept=False)
-        root = os.environ.get("TUPLET_WORK")
+        inputs = settings["store"] != "results"
+        root = os.environ.get("TUPLET_WORK") if inputs else None
         name = f"{job.dataset}-{job.seed}-{digest(dict(job.settings))}"
         folder = Path(root) / name if root else Path(tempfile.mkdtemp(prefix=f"tuplet-{name}-"))
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,11 +108,11 @@ class Place:
                 f"{job.dataset} needs {need / 1e9:.1f} GB of disk but {folder} has {free / 1e9:.1f} GB free. "
                 "Point TUPLET_WORK to a larger disk, or take fewer features or float16."
             )
-        return cls(folder, kept=root is not None)
+        return cls(folder, kept=root is not None, inputs=inputs)
 
     def array(self, name: str, shape: tuple[int, int], dtype: str) -> NDArray[Any]:
         """A new array, in memory or on disk."""
-        if self.folder is None:
+        if self.folder is None or (name == "x" and not self.inputs):
             return np.empty(shape, dtype)
         return np.lib.format.open_memmap(self.folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
 
@@ -172,7 +174,7 @@ class Rung:
         x = self.place.array("x", (self.n, self.settings["n_features"]), self.settings["dtype"])
         fill_random(x, self.job.seed)
         self.graph = graph.with_(x=x)
-        if self.place.folder is not None:
+        if self.place.folder is not None and self.place.inputs:
             np.save(self.place.folder / "indptr.npy", graph.indptr)
             np.save(self.place.folder / "indices.npy", graph.indices)
             self._open_generate()
@@ -196,7 +198,7 @@ class Rung:
         self.rows = filter_.transform(self._graph(), dtype=self.settings["dtype"], **where)
         self.graph = self._graph().with_(x=None)
         if self.place.folder is not None:
-            (self.place.folder / "x.npy").unlink()
+            (self.place.folder / "x.npy").unlink(missing_ok=True)
 
     def _open_filter(self) -> None:
         self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
@@ -250,7 +252,7 @@ class Rung:
     def _open_kmeans(self) -> None:
         pass
 
-    def _baseline(self) -> None:
+    def _fit(self) -> None:
         from tuplet.bench.measure import parameters
         from tuplet.methods import make_estimator
 
@@ -260,8 +262,8 @@ class Rung:
         model = make_estimator(self.job.method, **{k: v for k, v in given.items() if k in known}).fit(self._graph())
         self.vectors, self.clusters = model.embedding_, getattr(model, "labels_", None)
 
-    def _open_baseline(self) -> None:
-        self._baseline()
+    def _open_fit(self) -> None:
+        self._fit()
 
     def _graph(self) -> Graph:
         assert self.graph is not None
@@ -298,9 +300,12 @@ def fill_random(x: NDArray[Any], seed: int) -> None:
 
 
 def disk_bytes(n: int, settings: Mapping[str, Any]) -> int:
-    """The most bytes of a rung on disk at one time: edges, features, the filter's column blocks, filtered rows."""
+    """The most bytes of a rung on disk at one time: edges, features, the filter's column blocks, filtered rows; of
+    results alone the rows and as many bytes of vectors (the filter itself looks whether its blocks fit).
+    """
     edges = 2 * n * settings["edges_per_node"] * 4 + 8 * n
-    return int(3 * n * settings["n_features"] * np.dtype(settings["dtype"]).itemsize + edges)
+    rows = n * settings["n_features"] * np.dtype(settings["dtype"]).itemsize
+    return int(2 * rows if settings["store"] == "results" else 3 * rows + edges)
 
 
 class DiskPeak:

@@ -165,7 +165,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
 
 def scale_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     """The ladder: seconds by phase, peaks of memory and disk; the slope of time against nodes."""
-    phases = ("generate", "filter", "train", "embed", "kmeans")
+    phases = ("generate", "filter", "train", "embed", "fit", "kmeans")
     parts = []
     for method in dict.fromkeys(g.method for g in groups):
         mine = [g for g in groups if g.method == method]

@@ -94,21 +94,22 @@ def cut_columns(indptr: Any, indices: Any, data: Any, start: Any, first: Any, sc
                 out[i, column] += data[e] * scale[start + i]
 
 
-@jit  # type: ignore[untyped-decorator]
-def symmetric_csr(keys: Any, n: Any, indices: Any, indptr: Any) -> None:
-    """Fill the CSR of an undirected graph from distinct sorted keys u * n + v, u < v: both ways, rows sorted."""
-    for key in keys:
-        u, v = np.int64(key // n), np.int64(key % n)
-        indptr[u + 1] += 1
-        indptr[v + 1] += 1
-    for node in range(len(indptr) - 1):
-        indptr[node + 1] += indptr[node]
-    place = indptr[:-1].copy()
-    for key in keys:  # smaller neighbours first: keys come by rising u, so each row is filled in order
-        v = np.int64(key % n)
-        indices[place[v]] = key // n
-        place[v] += 1
-    for key in keys:
-        u = np.int64(key // n)
-        indices[place[u]] = key % n
-        place[u] += 1
+@jit(parallel=True)  # type: ignore[untyped-decorator]
+def join_rows(lower: Any, upper: Any, n: Any, bounds: Any, indices: Any, indptr: Any) -> None:
+    """Fill a CSR whose row u holds v of the keys u * n + v, first those of `lower`, then those of `upper`.
+
+    Both are sorted, so each thread fills its run of rows, between two of `bounds`, from front to back.
+    """
+    for part in prange(len(bounds) - 1):
+        first, stop = bounds[part], bounds[part + 1]
+        low, high = np.searchsorted(lower, first * n), np.searchsorted(upper, first * n)
+        place = low + high
+        for u in range(first, stop):
+            indptr[u] = place
+            start, end = u * n, (u + np.uint64(1)) * n
+            while low < len(lower) and lower[low] < end:
+                indices[place] = lower[low] - start
+                low, place = low + 1, place + 1
+            while high < len(upper) and upper[high] < end:
+                indices[place] = upper[high] - start
+                high, place = high + 1, place + 1
