@@ -31,7 +31,7 @@ from stacked import Model, Stack, cluster_scores, filter_rows, kmeans, link_scor
 
 from tuplet import load_dataset, split_edges, split_nodes
 from tuplet.bench.published import read_published
-from tuplet.spectral import rarity
+from tuplet.kmeans import scale_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "src/tuplet/data/recipes.toml"
@@ -149,7 +149,6 @@ class Search:
             for steps in train(stack, rows, stops, kind=kind, y=y, views=views, batch=batch, seed=seeds[0]):
                 shared = {"dataset": self.name, "task": self.task, "kind": kind, "alpha": alpha}
                 shared |= {"layers": list(layers), "n_views": views, "max_steps": steps, "refined": refined}
-                shared |= {"rarity": self.args.rarity}
                 self.note(models, shared | {"split": split_seed}, score(stack))
             spent = f"{len(models)} models, {max(stops)} steps, {time.monotonic() - began:.1f} s"
             print(f"  {self.name} {self.task} {kind} alpha {alpha}: {spent}", flush=True)
@@ -159,7 +158,7 @@ class Search:
         graph = self.graph
         if self.task == "links":
             split = split_edges(graph, seed=split_seed)
-            rows = filtered_rows(split.graph, alpha, self.device, self.args.rarity)
+            rows = filtered_rows(split.graph, alpha, self.device)
             return rows, None, lambda stack: self.score_links(stack.embed(rows), split)
         rows = self.rows(alpha)
         if self.task == "clustering":
@@ -174,7 +173,7 @@ class Search:
     def rows(self, alpha: float) -> torch.Tensor:
         """The rows of the whole graph, kept for the tasks that follow."""
         if (self.name, alpha) not in KEPT:
-            KEPT[self.name, alpha] = filtered_rows(self.graph, alpha, self.device, self.args.rarity)
+            KEPT[self.name, alpha] = filtered_rows(self.graph, alpha, self.device)
         return KEPT[self.name, alpha]
 
     def score_clusters(self, z) -> Iterator[tuple[str, list[dict]]]:
@@ -229,12 +228,11 @@ def _mean_of(rows: list[dict]) -> dict:
     return {key: rows[0][key] for key in KEYS} | {"mean": means, "runs": len(rows)}
 
 
-def filtered_rows(graph, alpha: float, device: str, weighted: bool) -> torch.Tensor:
-    """Unit features (with `weighted` columns times their rarity before), filtered, unit again: (n, f)."""
-    x = torch.as_tensor(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x, device=device).float()
-    if weighted:
-        x = x * torch.as_tensor(rarity(graph.x), device=device)
-    return unit(filter_rows(graph.indptr, graph.indices, unit(x), alpha))
+def filtered_rows(graph, alpha: float, device: str) -> torch.Tensor:
+    """Unit features, filtered, unit again: (n, f) on the device."""
+    x = scale_rows(graph.x)
+    x = torch.as_tensor(x.toarray() if hasattr(x, "toarray") else x, device=device)
+    return unit(filter_rows(graph.indptr, graph.indices, x, alpha))
 
 
 def published(dataset: str) -> dict[str, float]:
@@ -287,7 +285,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rarity", action="store_true", help="weigh feature columns by log(1 + n / df)")
     parser.add_argument("--quick", action="store_true", help="tiny grids, to see that it runs")
     parser.add_argument(
         "--apply", action="store_true", help="search nothing: write the winners of --out to the recipes"
