@@ -21,7 +21,7 @@ def one_hop(graph, z, *, dtype=np.int32, loop=1.0, threads=None, **factors):
     return out
 
 
-@pytest.mark.parametrize("columns", [1, 7, 16, 127, 128, 129, 300])
+@pytest.mark.parametrize("columns", [1, 7, 16, 64, 127, 128, 129, 192, 300])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_hop_equals_the_dense_product(columns, weighted):
     g = random_graph(60, columns, weighted=weighted)

@@ -28,6 +28,7 @@ if "--gpu" not in sys.argv:
 import numpy as np  # noqa: E402  (the thread counts above must be set first)
 
 from tuplet.filter_operator import make_operator  # noqa: E402
+from tuplet.filter_run import free_width  # noqa: E402
 from tuplet.filters import GraphFilter  # noqa: E402
 from tuplet.graph import Graph  # noqa: E402
 from tuplet.synth import rmat  # noqa: E402
@@ -94,7 +95,8 @@ def hop_section(quick: bool) -> None:
         g, z = rmat(n, seed=0), features(n, f)
         op, rival = make_operator(g), g.adj
         inverse = op.inverse
-        blocks = [np.ascontiguousarray(z[:, i : i + 128]) for i in range(0, f, 128)]  # as the filter keeps them
+        width = free_width(n, g.n_stored, f)
+        blocks = [np.ascontiguousarray(z[:, i : i + width]) for i in range(0, f, width)]  # as the filter keeps them
         outs = [np.empty_like(block) for block in blocks]
 
         def hops(op: Any = op, inverse: Any = inverse, blocks: Any = blocks, outs: Any = outs) -> None:
@@ -118,7 +120,7 @@ def hop_section(quick: bool) -> None:
         )
         speed = copy_bandwidth(z.nbytes)
         ours = seconds["tuplet"]
-        floor = (2 * z.nbytes + g.indices.nbytes * -(-f // 128)) / speed
+        floor = (2 * z.nbytes + g.indices.nbytes * len(blocks)) / speed
         gathers = (g.n_stored + 2 * n) * 4 * f / speed
         rows.append(
             [
@@ -135,7 +137,7 @@ def hop_section(quick: bool) -> None:
         )
     head = ["graph", "tuplet s", "torch s", "SciPy s", "torch / tuplet", "SciPy / tuplet", "copy"]
     table(
-        "One hop, blocks of 128 columns, 2 threads",
+        "One hop, blocks of columns as the filter takes them, 2 threads",
         [*head, "over compulsory bytes", "over every gather at copy speed"],
         rows,
     )

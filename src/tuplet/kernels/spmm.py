@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 from tuplet._jit import jit
 from tuplet.kernels.prefetch import prefetch
 
-COLUMNS = 128  # a block's row is 512 bytes: 8 cache lines for each gather, still small enough for hubs to stay cached
-SMALL = (
-    2**22
-)  # multiply-adds, some milliseconds; below this, waking threads takes longer than the work on a busy machine
+SMALL = 2**22  # multiply-adds, some ms: for less, waking threads takes longer than the work on a busy machine
 
 
 def hop(
@@ -120,14 +117,17 @@ def _hop_rows(
 ) -> None:
     columns = np.uint64(out.shape[1])
     for first in range(np.uint64(0), columns, np.uint64(128)):
-        if columns - first >= np.uint64(128):
-            _wide_block(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+        left = columns - first
+        if left >= np.uint64(128):
+            _block_128(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+        elif left == np.uint64(64):
+            _block_64(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
         else:
-            _narrow_block(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
+            _block_any(start, stop, first, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
 
 
-def _make_block(wide: bool) -> Any:
-    """The hop for one block of columns; `wide` fixes it at 128 columns, so that its loops have no remainder.
+def _make_block(fixed: int) -> Any:
+    """The hop for one block of `fixed` columns, so that its loops have no remainder; 0: any number up to 128.
 
     One long body on purpose: where the sums are arguments of an inner function, the compiler cannot tell that they
     are apart from z, and checks it again for every edge (a quarter of the time).
@@ -150,7 +150,7 @@ def _make_block(wide: bool) -> Any:
         shift: Any,
         keep: Any,
     ) -> None:
-        width = np.uint64(128) if wide else np.uint64(out.shape[1]) - first
+        width = np.uint64(fixed) if fixed else np.uint64(out.shape[1]) - first
         total, part = np.empty(128, np.float32), np.empty(128, np.float32)
         last = np.uint64(len(indices))
         for u in range(start, stop):
@@ -213,4 +213,4 @@ def _make_block(wide: bool) -> Any:
     return block
 
 
-_wide_block, _narrow_block = _make_block(True), _make_block(False)
+_block_128, _block_64, _block_any = _make_block(128), _make_block(64), _make_block(0)
