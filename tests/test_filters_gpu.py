@@ -10,6 +10,7 @@ import torch
 
 from tests.conftest import random_graph
 from tuplet import filter_gpu
+from tuplet._check import InputError
 from tuplet.filter_operator import make_operator, make_plan
 from tuplet.filter_rows import make_reader
 from tuplet.filters import GraphFilter
@@ -82,6 +83,21 @@ def test_a_result_on_disk_may_come_through_the_device(full, whole, monkeypatch, 
     got = GraphFilter().transform(g, out=tmp_path / "rows.npy")
     assert np.allclose(got, want, atol=1e-6) and ("filtering on the CPU" in caplog.text) == (full or not whole)
     assert [file.name for file in tmp_path.iterdir()] == ["rows.npy"]
+
+
+def test_float16_rows_are_rounded_on_the_device(monkeypatch, tmp_path):
+    g = random_graph(40, 50)
+    want = GraphFilter(device="cpu").transform(g)
+    real = filter_gpu.DeviceFilter
+    monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
+    monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 16)
+    monkeypatch.setattr(filter_gpu, "_PIECE", 500)
+    monkeypatch.setattr(filter_gpu, "DeviceFilter", lambda op, plan, r, device: real(op, plan, r, "cpu"))
+    got = GraphFilter().transform(g, dtype="float16")
+    assert got.dtype == np.float16 and np.allclose(got, want, atol=1e-3)
+    assert np.array_equal(GraphFilter().transform(g, dtype="float16", out=tmp_path / "rows.npy"), got)
+    with pytest.raises(InputError, match="too large for float16"):
+        GraphFilter().transform(g, x=1e6 * g.x, dtype="float16")
 
 
 def test_small_work_stays_on_the_cpu_without_asking_torch(monkeypatch):

@@ -152,7 +152,7 @@ def read_rows(rows: Any, index: NDArray[np.int64], device: torch.device) -> Tens
     """Rows `index` as a float32 tensor (b, f) on `device`."""
     if isinstance(rows, Tensor):
         return rows.index_select(0, send(torch.from_numpy(index), rows.device)).float().to(device)
-    return as_float_tensor(rows[index]).to(device)
+    return as_float_tensor(rows[index], device)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
@@ -160,12 +160,13 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
-def as_float_tensor(block: Any) -> Tensor:
-    """A float32 tensor of a block of rows; shares memory where the block is float32 already and may be written."""
-    if isinstance(block, Tensor):
-        return block.float()
-    array = np.asarray(block, dtype=np.float32)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+def as_float_tensor(block: Any, device: torch.device) -> Tensor:
+    """A float32 tensor of a block of rows on `device`; shares memory where nothing has to change."""
+    if not isinstance(block, Tensor):
+        array = np.asarray(block, dtype=None if block.dtype == np.float16 else np.float32)
+        block = torch.from_numpy(array if array.flags.writeable else array.copy())
+    tensor: Tensor = block.to(device).float()  # float16 travels as it is
+    return tensor
 
 
 def prefetch(batches: Iterable[Batch], device: torch.device, depth: int = 2) -> Iterator[Batch]:

@@ -79,8 +79,9 @@ def encode(
     step = max(1, BLOCK_VALUES // f)
     with torch.no_grad():
         for start in range(0, n, step):
-            block = as_float_tensor(rows[start : start + step]).to(where)
-            out[start : start + step] = encoder(to_unit(block) if unit_rows else block).cpu().numpy()
+            block = as_float_tensor(rows[start : start + step], where)
+            vectors = encoder(to_unit(block) if unit_rows else block)
+            out[start : start + step] = (vectors.half() if out.dtype == np.float16 else vectors).cpu().numpy()
             forget_pages(rows)
             forget_pages(out)
     return out

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.filter_cpu import Engine, Tick
 from tuplet.filter_operator import Operator, Plan, run_series
-from tuplet.filter_rows import Block, Reader, fill_block, over_rows, put_rows
+from tuplet.filter_rows import Block, Reader, fill_block, over_rows, put_rows, refuse_large
 from tuplet.graph import Features
 
 if TYPE_CHECKING:
@@ -241,10 +241,17 @@ class _Lanes:
             self._copy(block[start : start + self.rows], piece, turn)
 
     def fetch(self, block: torch.Tensor, first: int, out: NDArray[Any]) -> None:
-        """Bring `block` back and write it into the columns first.. of `out`."""
+        """Bring `block` back and write it into the columns first.. of `out`; float16 is rounded on the device."""
+        import torch
+
         waiting: tuple[int, NDArray[Any], int] | None = None
+        kind = torch.float16 if out.dtype == np.float16 else torch.float32
+        if kind == torch.float16:
+            largest = max(abs(float(end)) for end in torch.aminmax(block))
+            if largest > torch.finfo(kind).max:
+                refuse_large(largest)
         for turn, start in enumerate(range(0, len(block), self.rows)):
-            piece = self._free_piece(turn, block[start : start + self.rows])
+            piece = self._free_piece(turn, block[start : start + self.rows], kind)
             self._copy(piece, block[start : start + self.rows], turn)
             if waiting is not None:
                 self._write(*waiting, first, out)
@@ -265,9 +272,9 @@ class _Lanes:
         if self.stream is not None:
             self.stream.synchronize()
 
-    def _free_piece(self, turn: int, like: torch.Tensor) -> torch.Tensor:
+    def _free_piece(self, turn: int, like: torch.Tensor, kind: torch.dtype | None = None) -> torch.Tensor:
         self._wait(turn)
-        return self.pieces[turn % 2][: like.numel()].view(like.shape)
+        return self.pieces[turn % 2].view(kind or like.dtype)[: like.numel()].view(like.shape)
 
     def _copy(self, target: torch.Tensor, source: torch.Tensor, turn: int) -> None:
         if self.stream is None:
@@ -276,7 +283,7 @@ class _Lanes:
         import torch
 
         with torch.cuda.stream(self.stream):
-            target.copy_(source, non_blocking=True)
+            target.copy_(source.to(target.dtype), non_blocking=True)
             self.events[turn % 2] = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self.events[turn % 2].record(self.stream)
 

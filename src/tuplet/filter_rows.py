@@ -10,7 +10,7 @@ import mmap
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -120,16 +120,18 @@ def over_rows(
 
 def put_rows(target: NDArray[Any], rows: Block) -> None:
     """Copy `rows` into `target`, which may be float16; a value too large for it is an error."""
-    if target.dtype == np.float32:
-        target[...] = rows
-        return
     with np.errstate(over="ignore"):
         target[...] = rows
-    if not np.isfinite(target).all():
-        raise InputError(
-            f"The filtered rows hold values up to {float(np.abs(rows).max()):.3g}, too large for {target.dtype} "
-            '(at most 65504). Scale the features, or keep dtype="float32".'
-        )
+    if target.dtype != rows.dtype and not np.isfinite(target).all():
+        refuse_large(float(np.abs(rows).max()))
+
+
+def refuse_large(value: float) -> NoReturn:
+    """The error for rows with an entry of that size, which float16 cannot hold."""
+    raise InputError(
+        f"The filtered rows hold values up to {value:.3g}, too large for float16 (at most 65504). "
+        'Scale the features, or keep dtype="float32".'
+    )
 
 
 def forget_pages(array: Any) -> None:

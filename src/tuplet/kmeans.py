@@ -7,7 +7,9 @@ settle: memory is one block, a memory map is read in order and never copied.
 
 from __future__ import annotations
 
+import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,7 @@ WHOLE_BYTES = 2**31
 _SAMPLE = 200_000  # rows of the start, at least; 50 for each cluster
 _PASSES = 10
 _NEAR_BEST = 0.95  # a larger k must gain more than 5% of silhouette
-_BLOCK = 2**24  # numbers in a block of rows
+_BLOCK = 2**22  # numbers in a block of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +139,25 @@ def _by_blocks(z: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> Clust
     centres = _whole(scale_rows(_sampled(z, max(_SAMPLE, 50 * k), seed), unit_rows), k, seed, n_init).centres
     labels = np.full(z.shape[0], -1, np.int64)
     step = max(1, _BLOCK // max(z.shape[1], k))
-    for _ in range(_PASSES):
-        sums, moved = np.zeros(centres.shape), 0
-        for start in range(0, z.shape[0], step):
-            rows = scale_rows(z[start : start + step], unit_rows)
-            near = nearest(rows, centres)
-            moved += int(np.count_nonzero(near != labels[start : start + step]))
-            labels[start : start + step] = near
-            sums += _one_hot(near, k) @ rows
-        if moved <= 1e-4 * z.shape[0]:
-            break
-        counts = np.bincount(labels, minlength=k)[:, None]
-        centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(np.float32)
+
+    def assign(start: int) -> tuple[Any, int]:
+        """Label one block of rows; the sums of its rows by cluster, and how many labels changed."""
+        rows = scale_rows(z[start : start + step], unit_rows)
+        near = nearest(rows, centres)
+        moved = int(np.count_nonzero(near != labels[start : start + step]))
+        labels[start : start + step] = near
+        return _one_hot(near, k) @ rows, moved
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in range(_PASSES):
+            found = list(pool.map(assign, range(0, z.shape[0], step)))
+            if sum(moved for _, moved in found) <= 1e-4 * z.shape[0]:
+                break
+            sums = np.zeros(centres.shape)
+            for part, _ in found:
+                sums += part
+            counts = np.bincount(labels, minlength=k)[:, None]
+            centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(np.float32)
     return Clusters(labels, centres)
 
 
