@@ -182,9 +182,22 @@ def test_an_exponent_is_the_slope_over_one_size_with_the_others_fixed() -> None:
 
 
 def test_the_readme_table_goes_between_its_markers(tmp_path: Path, published: Path) -> None:
-    rows = written(tmp_path, [row(metrics={"accuracy": 71.0}), row(spec="defaults:0", metrics={"accuracy": 1.0})])
+    ours = {"spec": "defaults:0", "method": "SelfDMAT"}
+    entries = [row(metrics={"accuracy": 71.0}), row(spec="defaults:0", metrics={"accuracy": 1.0})]
+    entries += [
+        row(**ours, metrics={"accuracy": 74.0}),
+        row(**ours, dataset="blocks-even", metrics={"accuracy": 9.0}),
+    ]
+    rows = written(tmp_path, entries)
     table = readme_table(rows, published=published)
-    assert table.splitlines()[2] == "| Cora | **71.00** ±0.00 (70.57, +0.43) |"
+    assert table.splitlines()[0::6] == [
+        "**SelfDMAT, one setting for every graph**",
+        "**DMAT-i with the recipe of each graph**",
+    ]
+    assert table.splitlines()[4::6] == [
+        "| Cora | **74.00** ±0.00 (70.57, +3.43) |",
+        "| Cora | **71.00** ±0.00 (70.57, +0.43) |",
+    ]
     readme = tmp_path / "README.md"
     readme.write_text(f"head\n{START}\nold\n{END}\ntail\n")
     assert update_readme(readme, rows, published=published)
@@ -193,6 +206,18 @@ def test_the_readme_table_goes_between_its_markers(tmp_path: Path, published: Pa
     readme.write_text("no markers")
     with pytest.raises(InputError, match="results:start"):
         update_readme(readme, rows, published=published)
+
+
+def test_defaults_stand_side_by_side_with_their_means(tmp_path: Path, published: Path) -> None:
+    entries = [
+        row(spec="defaults:0", method=method, dataset=dataset, metrics={"accuracy": value, "nmi": 1.0, "ari": 2.0})
+        for method, values in {"FilterSVD": (60.0, 70.0, 5.0), "SelfDMAT": (71.0, 90.0, 6.0)}.items()
+        for dataset, value in zip(("cora", "acm", "blocks-even"), values)
+    ]
+    text = report(written(tmp_path, entries), published=published)
+    assert "| Cora | 60.00 ±0.00 | 71.00 ±0.00 | 70.57 |" in text
+    assert "| Blocks-even | 5.00 ±0.00 | 6.00 ±0.00 |  |" in text and "fall short" not in text
+    assert "| mean | 65.00 | 80.50 | 81.08 |" in text  # of Cora and ACM
 
 
 def test_the_published_tables_of_the_repository_are_found_and_whole() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tuplet._check import InputError
 from tuplet.bench.figures import figure_names
+from tuplet.bench.one_setting import one_setting_section
 from tuplet.bench.published import Cell, Number, find_published, read_published
 from tuplet.bench.rows import Row, read_rows
 from tuplet.bench.sections import (
@@ -74,8 +74,11 @@ def _section(
     title: str, groups: list[Group], numbers: Mapping[Cell, Number], reasons: list[dict[str, str]]
 ) -> list[str]:
     comparison = Comparison(groups, numbers)
-    body = SECTIONS[groups[0].task](comparison, groups)
-    return [f"## {title}", _facts(groups), *body, *_shortfalls(comparison, reasons), *_failures(groups)]
+    if groups[0].spec == "defaults":
+        body = one_setting_section(comparison, groups)
+    else:
+        body = SECTIONS[groups[0].task](comparison, groups) + _shortfalls(comparison, reasons)
+    return [f"## {title}", _facts(groups), *body, *_failures(groups)]
 
 
 def _by_spec(groups: Sequence[Group]) -> dict[tuple[str, str], list[Group]]:
@@ -147,31 +150,47 @@ def _default_notes() -> Path | None:
     return None if folder is None else folder.parent / "notes.toml"
 
 
+README_TABLES = (  # title, method, the specs whose rows it shows
+    ("SelfDMAT, one setting for every graph", "SelfDMAT", ("defaults",)),
+    ("DMAT-i with the recipe of each graph", "DMAT-i", ("clustering", "classification", "links")),
+)
+README_COLUMNS = {
+    "clustering": ("clustering accuracy", "accuracy"),
+    "classification": ("classification accuracy", "accuracy"),
+    "links": ("links AUC", "auc"),
+}
+
+
 def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None) -> str:
-    """The short table of README: DMAT-i on each graph for the three tasks of the paper, its numbers in brackets."""
-    wanted = {
-        "clustering": ("clustering accuracy", "accuracy"),
-        "classification": ("classification accuracy", "accuracy"),
-        "links": ("links AUC", "auc"),
-    }
-    groups = [g for g in group_rows(read_rows(rows)) if g.spec in wanted]
+    """The short tables of README: our two methods on each graph and task, the paper's tuned DMAT-i in brackets."""
+    groups = group_rows(read_rows(rows))
     numbers = read_published(published)
-    columns: dict[str, Comparison] = {}
-    for task in wanted:
-        mine = [g for g in groups if g.task == task]
+    parts = []
+    for title, method, specs in README_TABLES:
+        mine = [g for g in groups if g.spec in specs and g.method == method and g.usage == "all"]
         if mine:
-            columns[task] = Comparison(mine, numbers)
-    if not columns:
-        raise InputError("The rows hold no clustering, classification or link results of the paper's specs.")
-    datasets = dict.fromkeys(d for comparison in columns.values() for d in comparison.datasets)
-    table = []
-    for dataset in datasets:
-        cells: list[str] = []
-        for task, comparison in columns.items():
-            key: Any = (dataset, "DMAT-i", "all", wanted[task][1])
-            cells.append(cell(comparison.ours(*key), comparison.paper(*key), wanted[task][1]))
-        table.append([dataset_title(dataset), *cells])
-    return markdown_table(["graph", *(wanted[task][0] for task in columns)], table)
+            parts += [f"**{title}**", _short_table(mine, method, numbers)]
+    if not parts:
+        raise InputError("The rows hold no results of SelfDMAT or DMAT-i on the paper's graphs.")
+    return "\n\n".join(parts)
+
+
+def _short_table(groups: Sequence[Group], method: str, numbers: Mapping[Cell, Number]) -> str:
+    """Graphs x tasks, one metric a task."""
+    tasks = [task for task in README_COLUMNS if any(g.task == task for g in groups)]
+    tables = {task: Comparison([g for g in groups if g.task == task], numbers) for task in tasks}
+    body = []
+    for dataset in dict.fromkeys(d for table in tables.values() for d in table.datasets):
+        line = [dataset_title(dataset)]
+        for task, table in tables.items():
+            metric = README_COLUMNS[task][1]
+            paper = table.paper(dataset, "DMAT-i", "all", metric)
+            line.append(cell(table.ours(dataset, method, "all", metric), paper, metric))
+            if paper is None:
+                break
+        else:
+            body.append(line)
+    return markdown_table(["graph", *(README_COLUMNS[task][0] for task in tasks)], body)
 
 
 def update_readme(
