@@ -122,7 +122,7 @@ class Search:
         models = [Model(*setting) for setting in itertools.product(*values)]
         return models[:2] if self.args.quick else models
 
-    def refine(self, kind: str, top: int = 6, seeds: tuple[int, ...] = (11, 12, 13, 14)) -> None:
+    def refine(self, kind: str, top: int = 6, seeds: tuple[int, ...] = tuple(range(11, 21))) -> None:
         """Train the best settings again from other seeds, so that the winner is not the luckiest."""
         best: dict[tuple, dict] = {}
         for row in sorted((r for r in self.seen if r["kind"] == kind), key=lambda r: -r["score"]):
