@@ -100,6 +100,21 @@ def test_float16_rows_are_rounded_on_the_device(monkeypatch, tmp_path):
         GraphFilter().transform(g, x=1e6 * g.x, dtype="float16")
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_64_bit_indices_give_the_same_rows(device, monkeypatch):
+    g = random_graph(40, 6)
+    op = make_operator(g)
+    plan = make_plan(ppr(0.2), 1e-4, "auto", True)
+    rows = []
+    for limit in (2**31, 1):
+        monkeypatch.setattr(filter_gpu, "_INT32", limit)
+        on_device = filter_gpu.DeviceFilter(op, plan, 0.5, device)
+        assert on_device.matrix.col_indices().dtype == (torch.int32 if limit > 1 else torch.int64)
+        blocks = [torch.from_numpy(g.x.astype(np.float32).copy()).to(device) for _ in range(3)]
+        rows.append(on_device.apply(*blocks).cpu())
+    assert torch.equal(*rows)
+
+
 def test_small_work_stays_on_the_cpu_without_asking_torch(monkeypatch):
     monkeypatch.setattr(filter_gpu, "_has_driver", lambda: pytest.fail("asked for a driver"))
     assert filter_gpu.choose_device("auto", 1e6) == "cpu" and filter_gpu.choose_device("cpu", 1e15) == "cpu"

@@ -27,6 +27,7 @@ log = logging.getLogger("tuplet")
 
 WORTH = 10**10  # multiply-adds; below this the CPU is done before torch is imported and the graph is sent
 _PIECE = 2**27  # bytes of one pinned piece
+_INT32 = 2**31  # nodes and stored edges that int32 can count
 
 
 def choose_device(device: str, work: float) -> str:
@@ -72,8 +73,7 @@ class DeviceFilter:
         import torch
 
         self.plan, self.loop, self.device = plan, op.loop, torch.device(device)
-        small = op.n < 2**31 and len(op.indices) < 2**31  # int32 where it fits: half the bytes, and faster
-        kind = torch.int32 if small else torch.int64
+        kind = torch.int32 if max(op.n, len(op.indices)) < _INT32 else torch.int64  # half the bytes, and faster
         indptr = torch.from_numpy(np.asarray(op.indptr)).to(self.device).to(kind)
         indices = torch.from_numpy(np.asarray(op.indices)).to(self.device).to(kind)
         degrees = torch.from_numpy(op.degrees).to(self.device)
