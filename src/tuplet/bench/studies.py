@@ -55,7 +55,7 @@ def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
     with meter.phase("evaluate"):
-        values = tau0_of_nodes(model.embedding_, labels_of(graph), temperature=model.temperature, seed=job.seed)
+        values = tau0_of_nodes(model.embedding_, labels_of(graph), seed=job.seed)
     values = values[np.isfinite(values)]
     q1, median, q3 = (round(float(q), 4) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     low, high = np.quantile(values[values > 0], (0.005, 0.995))
