@@ -179,17 +179,16 @@ def _short_table(groups: Sequence[Group], method: str, numbers: Mapping[Cell, Nu
     """Graphs x tasks, one metric a task."""
     tasks = [task for task in README_COLUMNS if any(g.task == task for g in groups)]
     tables = {task: Comparison([g for g in groups if g.task == task], numbers) for task in tasks}
+    known = {name: place for place, name in enumerate(dict.fromkeys(dataset for _, dataset, *_ in numbers))}
+    found = {d for table in tables.values() for d in table.datasets} & known.keys()
     body = []
-    for dataset in dict.fromkeys(d for table in tables.values() for d in table.datasets):
+    for dataset in sorted(found, key=known.__getitem__):
         line = [dataset_title(dataset)]
         for task, table in tables.items():
             metric = README_COLUMNS[task][1]
             paper = table.paper(dataset, "DMAT-i", "all", metric)
             line.append(cell(table.ours(dataset, method, "all", metric), paper, metric))
-            if paper is None:
-                break
-        else:
-            body.append(line)
+        body.append(line)
     return markdown_table(["graph", *(README_COLUMNS[task][0] for task in tasks)], body)
 
 
