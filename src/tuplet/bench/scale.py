@@ -294,8 +294,9 @@ def fill_random(x: NDArray[Any], seed: int) -> None:
         rows[...] = values
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for start in range(0, -(-len(x) // BLOCK), 64):
-            list(pool.map(fill, range(start, min(start + 64, -(-len(x) // BLOCK)))))
+        blocks = range(-(-len(x) // BLOCK))
+        for start in range(0, len(blocks), 16):
+            list(pool.map(fill, blocks[start : start + 16]))
             forget_pages(x)
 
 
