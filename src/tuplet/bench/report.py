@@ -25,7 +25,15 @@ from tuplet.bench.tables import Comparison, Group, cell, group_rows, markdown_ta
 from tuplet.plots import dataset_title
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
-TITLES = {"links": "Link prediction", "defaults": "One setting for every graph", "tau0": "tau0 (Eq. 8)"}
+TITLES = {
+    "links": "Link prediction",
+    "defaults": "One setting for every graph",
+    "tau0": "tau0 (Eq. 8)",
+    "scalability": "Scale ladder",
+    "laptop": "Scale: ten million nodes on two cores",
+    "gpu": "Scale: one GPU box",
+    "rivals": "Scale: methods that fit in one piece",
+}
 SECTIONS: Mapping[str, Callable[[Comparison, Sequence[Group]], list[str]]] = {
     "clustering": clustering_section,
     "classification": classification_section,

@@ -165,10 +165,10 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
 
 def scale_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     """The ladder: seconds by phase, peaks of memory and disk; the slope of time against nodes."""
-    phases = ("generate", "filter", "train", "embed", "fit", "kmeans")
     parts = []
     for method in dict.fromkeys(g.method for g in groups):
         mine = [g for g in groups if g.method == method]
+        phases = list(dict.fromkeys(phase for g in mine for row in g.rows for phase in row["seconds"]))
         rows, points = [], []
         for g in sorted((g for g in mine if g.runs), key=lambda g: g.values["nodes"][0]):
             seconds = [_mean(row["seconds"].get(p, 0.0) for row in g.rows if "error" not in row) for p in phases]
