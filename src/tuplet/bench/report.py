@@ -66,10 +66,13 @@ def report(
     numbers, reasons = read_published(published), read_notes(notes)
     parts = [f"# {title}", _legend()]
     by_spec = _by_spec(group_rows(found))
+    drawn: set[str] = set()  # several specs of one task share a figure
     for (spec, task), groups in by_spec.items():
         several = sum(name == spec for name, _ in by_spec) > 1
         parts += _section(_title(spec, task if several else ""), groups, numbers, reasons)
-        parts += [f"![{task}]({figures}/{name})" for name in (figure_names(groups) if figures else ())]
+        names = [name for name in figure_names(groups) if figures and name not in drawn]
+        parts += [f"![{task}]({figures}/{name})" for name in names]
+        drawn.update(names)
     return "\n\n".join(parts).rstrip() + "\n"
 
 

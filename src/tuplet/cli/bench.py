@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -77,7 +78,8 @@ def report_(
 
     if figures is not None:
         draw_figures(rows, figures)
-    text = report(rows, figures=None if figures is None else str(figures))
+    beside = Path() if out is None else out.parent
+    text = report(rows, figures=None if figures is None else Path(os.path.relpath(figures, beside)).as_posix())
     if readme is not None:
         update_readme(readme, rows)
     if out is None:
