@@ -164,10 +164,14 @@ def test_ctrl_c_lets_the_step_finish_and_gives_the_handler_back() -> None:
         if done == 0.3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    encoder, history = trained(TrainConfig(max_steps=10, **SMALL), progress=progress)
-    assert history.stopped == "interrupted" and history.rows[-1]["step"] == 3
-    assert bits(encoder) == bits(trained(TrainConfig(max_steps=3, **SMALL))[0])
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        encoder, history = trained(TrainConfig(max_steps=10, **SMALL), progress=progress)
+        assert history.stopped == "interrupted" and history.rows[-1]["step"] == 3
+        assert bits(encoder) == bits(trained(TrainConfig(max_steps=3, **SMALL))[0])
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_progress_runs_from_the_first_step_to_one() -> None:
