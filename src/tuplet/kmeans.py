@@ -7,7 +7,6 @@ settle: memory is one block, a memory map is read in order and never copied.
 
 from __future__ import annotations
 
-import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -148,7 +147,9 @@ def _by_blocks(z: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> Clust
         labels[start : start + step] = near
         return _one_hot(near, k) @ rows, moved
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    from tuplet.kernels.spmm import thread_count
+
+    with ThreadPoolExecutor(thread_count()) as pool:
         for _ in range(_PASSES):
             found = list(pool.map(assign, range(0, z.shape[0], step)))
             if sum(moved for _, moved in found) <= 1e-4 * z.shape[0]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -84,7 +83,9 @@ def sorted_keys(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     >>> sorted_keys(np.array([3, 1, 2], np.uint64))
     array([1, 2, 3], dtype=uint64)
     """
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from tuplet.kernels import spmm
+
+    threads = spmm.thread_count()
     if threads == 1 or len(keys) < 2**20:
         return np.sort(keys)
     runs = np.array_split(keys, threads)

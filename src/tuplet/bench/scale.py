@@ -211,8 +211,6 @@ class Rung:
         where = {"out": self.place.path("rows.npy"), "memory": self.settings["memory"]}
         self.rows = filter_.transform(self._graph(), dtype=self.settings["dtype"], **where)
         self.graph = self._graph().with_(x=None)
-        if self.place.folder is not None:
-            (self.place.folder / "x.npy").unlink(missing_ok=True)
 
     def _open_filter(self) -> None:
         self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
@@ -221,6 +219,8 @@ class Rung:
         from tuplet.encoder import make_encoder
         from tuplet.trainer import TrainConfig, train
 
+        if self.place.folder is not None:  # not before the filter's end is noted: a killed run would miss them
+            (self.place.folder / "x.npy").unlink(missing_ok=True)
         known = set(TrainConfig.__dataclass_fields__)
         config = TrainConfig(**{k: v for k, v in self.settings.items() if k in known})
         self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
@@ -307,7 +307,9 @@ def fill_random(x: NDArray[Any], seed: int) -> None:
         values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
         rows[...] = values
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    from tuplet.kernels.spmm import thread_count
+
+    with ThreadPoolExecutor(thread_count()) as pool:
         blocks = range(-(-len(x) // BLOCK))
         for start in range(0, len(blocks), 16):
             list(pool.map(fill, blocks[start : start + 16]))
