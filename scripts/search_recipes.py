@@ -2,6 +2,7 @@
 
     python scripts/search_recipes.py --out local/search.jsonl --minutes 8
     python scripts/search_recipes.py --tasks links --datasets cora,acm --out local/links.jsonl
+    python scripts/search_recipes.py --again local/search.jsonl --tasks clustering --out local/again.jsonl
     python scripts/search_recipes.py --quick --datasets dblp --out /tmp/search.jsonl      # seconds, on a CPU
 
 Four searches (`--tasks`):
@@ -9,13 +10,15 @@ Four searches (`--tasks`):
   classification  DMAT-i on all nodes; a ridge probe; chosen on validation nodes
   labels          DMT, DMAT and DMAT-i on the 10% training nodes; a ridge probe; chosen on validation nodes
   links           DMAT-i on the graph without the held-out edges; chosen on validation edges
-Then the best few of each run again with new seeds, and what wins is printed. `--apply --out LOG` writes the winners
-of a log into data/recipes.toml: what was varied is marked "tuned", what was held fixed is not.
+Then the best few of each run again with ten new seeds, and what wins is printed. `--again LOG` skips the grid and
+takes the best few from a log. `--apply --out LOG` writes the winners of a log into data/recipes.toml: what was varied
+is marked "tuned", what was held fixed is not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import json
 import sys
@@ -107,6 +110,15 @@ class Search:
 
     def run(self) -> None:
         """The grid, most promising alpha first, then the best few again with new seeds."""
+        if self.args.again:
+            self.seen = [r for r in read_log(self.args.again) if (r["task"], r["dataset"]) == (self.task, self.name)]
+        else:
+            self.search()
+        for kind in sorted({row["kind"] for row in self.seen}):
+            self.refine(kind)
+
+    def search(self) -> None:
+        """The grid of every alpha and loss, as far as the time allows."""
         alphas = self.args.alphas or ALPHAS[self.task][self.name][: 1 if self.args.quick else None]
         for kind in ("dmt", "dmat", "dmati") if self.task == "labels" else ("dmati",):
             for alpha, layers in itertools.product(alphas, LAYERS[self.task]):
@@ -114,25 +126,16 @@ class Search:
                     print(f"  {self.name} {self.task}: out of time before alpha {alpha} of {kind}")
                     break
                 self.stacks(kind, alpha, layers, self.grid(), seeds=(0,))
-        for kind in {row["kind"] for row in self.seen}:
-            self.refine(kind)
 
     def grid(self) -> list[Model]:
         values = SPECIAL.get((self.task, self.name), GRIDS[self.task]).values()
         models = [Model(*setting) for setting in itertools.product(*values)]
         return models[:2] if self.args.quick else models
 
-    def refine(self, kind: str, top: int = 6, seeds: tuple[int, ...] = tuple(range(11, 21))) -> None:
+    def refine(self, kind: str, seeds: tuple[int, ...] = tuple(range(11, 21))) -> None:
         """Train the best settings again from other seeds, so that the winner is not the luckiest."""
-        best: dict[tuple, dict] = {}
-        for row in sorted((r for r in self.seen if r["kind"] == kind), key=lambda r: -r["score"]):
-            best.setdefault(
-                (row["alpha"], tuple(row["layers"]), row["temperature"], row["mask_fraction"], row["lr"]), row
-            )
-            if len(best) == top:
-                break
         groups = defaultdict(list)
-        for alpha, layers, *model in best:
+        for alpha, layers, *model in promising([r for r in self.seen if r["kind"] == kind], self.args.top):
             groups[alpha, layers] += [Model(*model, seed) for seed in seeds[: 2 if self.args.quick else None]]
         for (alpha, layers), models in groups.items():
             self.stacks(kind, alpha, layers, models, seeds=seeds[:1], refined=True)
@@ -208,14 +211,36 @@ class Search:
         self.log.flush()
 
 
+def promising(rows: list[dict], top: int) -> list[tuple]:
+    """The `top` settings (alpha, layers, temperature, mask fraction, lr) by their mean score at their best stop."""
+    groups = defaultdict(list)
+    for row in rows:
+        setting = (row["alpha"], tuple(row["layers"]), row["temperature"], row["mask_fraction"], row["lr"])
+        groups[setting, row["max_steps"], row["rows"]].append(row)
+    means = sorted(((_mean_score(found), setting) for (setting, *_), found in groups.items()), reverse=True)
+    return list(dict.fromkeys(setting for _, setting in means))[:top]
+
+
+def read_log(file: Path) -> list[dict]:
+    """The rows of a log of JSON lines, plain or gzipped."""
+    text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def winners(log: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
-    """(dataset, task, kind) -> the setting with the best mean score, of those that ran again with new seeds."""
-    groups: dict[tuple, dict[tuple, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    """(dataset, task, kind) -> the setting with the best mean score, of those that ran with the most seeds."""
+    groups: dict[tuple, dict[tuple, dict]] = defaultdict(lambda: defaultdict(dict))
     for row in log:
         if row["refined"]:
             setting = tuple(json.dumps(row[key]) for key in KEYS)
-            groups[row["dataset"], row["task"], row["kind"]][setting].append(row)
-    return {key: _mean_of(max(found.values(), key=_mean_score)) for key, found in groups.items()}
+            groups[row["dataset"], row["task"], row["kind"]][setting][row["seed"], row["split"]] = row
+    return {key: _mean_of(_best(found)) for key, found in groups.items()}
+
+
+def _best(found: dict[tuple, dict]) -> list[dict]:
+    runs = [list(rows.values()) for rows in found.values()]
+    most = max(map(len, runs))
+    return max((rows for rows in runs if len(rows) == most), key=_mean_score)
 
 
 def _mean_score(rows: list[dict]) -> float:
@@ -244,7 +269,7 @@ def published(dataset: str) -> dict[str, float]:
 
 def apply(log: Path) -> None:
     """Write the winners of `log` into data/recipes.toml, each value with source "tuned"."""
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    rows = read_log(log)
     book = tomllib.loads(RECIPES.read_text())
     for (dataset, task, kind), best in winners(rows).items():
         block = book[dataset] if task == "clustering" else book[dataset].setdefault(TABLES[task], {})
@@ -284,6 +309,10 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
+    parser.add_argument(
+        "--again", type=Path, default=None, help="no grid: the best settings of this log, with new seeds"
+    )
+    parser.add_argument("--top", type=int, default=6, help="how many settings run again with new seeds")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="tiny grids, to see that it runs")
     parser.add_argument(

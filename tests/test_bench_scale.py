@@ -11,9 +11,10 @@ import pytest
 
 from tests.conftest import random_graph
 from tuplet._check import InputError
-from tuplet.bench import graphs, measure, scale
+from tuplet.bench import graphs, measure, place, scale
 from tuplet.bench.measure import Bench
-from tuplet.bench.scale import disk_bytes, fill_random, nodes_of
+from tuplet.bench.place import disk_bytes, nodes_of
+from tuplet.bench.scale import fill_random
 from tuplet.bench.spec import Job
 from tuplet.bench.studies import parse_size
 
@@ -76,7 +77,7 @@ def test_disk_and_memory_give_the_same_vectors(tmp_path: Path, monkeypatch: pyte
 
 def test_a_rung_that_does_not_fit_says_so_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=10)
-    monkeypatch.setattr(scale.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: usage)
     row = Bench("cpu").run(rung(store="disk"))
     assert "TUPLET_WORK" in row["error"] and row["seconds"] == {}
 
@@ -181,7 +182,7 @@ def test_own_graphs_have_features_labels_and_the_stated_classes(name: str) -> No
 
 
 def test_results_on_disk_with_inputs_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(scale.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "rung"))
+    monkeypatch.setattr(place.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "rung"))
     seen = []
     embed = scale.Rung._embed
     monkeypatch.setattr(

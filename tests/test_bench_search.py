@@ -137,6 +137,17 @@ def test_a_probe_reads_separable_classes_and_guesses_on_noise() -> None:
     assert test[0] == 100 and test[1] < 70 and val.shape == (2,)
 
 
+def test_the_winner_is_a_setting_that_ran_with_the_most_seeds() -> None:
+    search = load("search_recipes")
+    shared = {"dataset": "cora", "task": "clustering", "kind": "dmati", "refined": True, "split": 0}
+    shared |= dict.fromkeys(search.KEYS, 1)
+    lucky = [shared | {"lr": 0.1, "seed": 11, "score": 9.0}]
+    steady = [shared | {"lr": 0.2, "seed": seed, "score": score} for seed, score in ((11, 1.0), (12, 3.0), (12, 3.0))]
+    worse = [shared | {"lr": 0.3, "seed": seed, "score": 1.9} for seed in (11, 12)]
+    found = search.winners(lucky + steady + worse)["cora", "clustering", "dmati"]
+    assert found["lr"] == 0.2 and found["mean"]["score"] == 2.0 and found["runs"] == 2
+
+
 @pytest.mark.slow
 def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tomllib
@@ -151,6 +162,13 @@ def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypa
     with pytest.raises(SystemExit) as end:
         search.main()
     assert end.value.code == 0
+    again = ["search", "--quick", "--datasets", "cora", "--tasks", "clustering", "--again", str(log), "--top", "1"]
+    monkeypatch.setattr(sys, "argv", [*again, "--out", str(tmp_path / "again.jsonl"), "--device", "cpu"])
+    with pytest.raises(SystemExit):
+        search.main()
+    rows = search.read_log(tmp_path / "again.jsonl")
+    assert len({(row["temperature"], row["mask_fraction"], row["lr"]) for row in rows}) == 1
+    assert all(row["refined"] for row in rows) and {row["seed"] for row in rows} == {11, 12}
     monkeypatch.setattr(sys, "argv", ["search", "--apply", "--out", str(log)])
     before = tomllib.loads(book.read_text())
     search.main()

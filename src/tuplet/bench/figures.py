@@ -129,7 +129,7 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
 
 def scale_stops(groups: Sequence[Group]) -> dict[str, tuple[float, str]]:
     """The smallest rung at which each method failed, and why, in a few words."""
-    from tuplet.bench.scale import nodes_of
+    from tuplet.bench.place import nodes_of
 
     stops: dict[str, tuple[float, str]] = {}
     for g in groups:
