@@ -33,6 +33,7 @@ def test_a_rung_times_every_phase_in_memory() -> None:
     assert facts["nodes"] == 300 and facts["stored_edges"] == 2 * 3 * 300 and facts["disk_mb"] == 0
     parts = sum(v for k, v in row["seconds"].items() if k != "generate")
     assert facts["total_seconds"] == pytest.approx(parts, abs=1e-3)
+    assert row["peak_mb"] == facts["peak_mb"] == max(note["peak_mb"] for note in row["series"]["phases"].values())
 
 
 def test_a_rung_on_disk_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

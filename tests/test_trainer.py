@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -272,6 +273,17 @@ def test_a_worker_thread_may_train() -> None:
     thread.start()
     thread.join()
     assert found == [bits(trained(config)[0])]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_trainings_after_each_other_keep_no_memory_on_the_gpu():
+    config = TrainConfig(max_steps=8, batch_size=32)
+    trained(config, device="cuda")
+    before = torch.cuda.memory_allocated()
+    for _ in range(3):
+        trained(config, device="cuda")
+    gc.collect()
+    assert torch.cuda.memory_allocated() < before + 8e6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

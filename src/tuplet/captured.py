@@ -8,6 +8,7 @@ another shape (the last of an epoch) run eagerly.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -70,6 +71,17 @@ class CapturedStep:
         return True
 
 
+_streams = threading.local()
+
+
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """This thread's own stream on `device`, always the same one: cuBLAS keeps 64 MB for every stream that it saw."""
+    known: dict[torch.device, torch.cuda.Stream] = _streams.__dict__.setdefault("known", {})
+    if device not in known:
+        known[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return known[device]
+
+
 @contextmanager
 def device_scope(device: torch.device, tf32: bool) -> Iterator[None]:
     """Run training on a stream of its own, which a step can be recorded on; `tf32` allows rounder, faster products.
@@ -81,7 +93,7 @@ def device_scope(device: torch.device, tf32: bool) -> Iterator[None]:
         return
     matmul = torch.backends.cuda.matmul
     before, outer = matmul.allow_tf32, torch.cuda.current_stream(device)
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    side = _side_stream(device)
     side.wait_stream(outer)
     matmul.allow_tf32 = tf32
     try:

@@ -75,10 +75,8 @@ class Bench:
             self.forget()
             measured = {"metrics": {}, "error": f"{type(error).__name__}: {str(error).strip()[:500]}"}
         seconds = {name: round(value, 4) for name, value in meter.seconds.items()}
-        row = new_row(job, seconds=seconds, peak_mb=meter.peak_mb, **measured)
-        if meter.gpu_mb:
-            row["gpu_mb"] = meter.gpu_mb
-        return row
+        peaks = {"peak_mb": meter.peak_mb} | ({"gpu_mb": meter.gpu_mb} if meter.gpu_mb else {})
+        return new_row(job, seconds=seconds, **(peaks | measured))
 
     def graph(self, name: str, meter: Meter) -> Graph:
         """The dataset, loaded once for the jobs that follow each other."""

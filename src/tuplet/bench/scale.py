@@ -61,7 +61,8 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
         phases = PHASES if job.method == "DMAT-i" else ("generate", "fit", "kmeans")
         for name in phases if settings["clusters"] else phases[:-1]:
             ladder.phase(name, meter)
-        return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}}
+        peaks = {kind: ladder.peak(kind) for kind in ("peak_mb", "gpu_mb") if ladder.peak(kind)}
+        return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}, **peaks}
     finally:
         place.leave()
 
@@ -112,11 +113,15 @@ class Rung:
     def facts(self) -> dict[str, float]:
         """Sizes and peaks over all phases."""
         graph = self.graph
-        peaks = {f"{kind}": max(note[kind] for note in self.notes.values()) for kind in ("peak_mb", "disk_mb")}
         total = sum(note["seconds"] for phase, note in self.notes.items() if phase != "generate")
         if self.place.folder is not None:
             (self.place.folder / "done").touch()
+        peaks = {kind: self.peak(kind) for kind in ("peak_mb", "disk_mb")}
         return {"nodes": self.n, "stored_edges": graph.n_stored if graph else 0, "total_seconds": total, **peaks}
+
+    def peak(self, kind: str) -> float:
+        """The largest `kind` of all phases; each is measured from its own start."""
+        return max(note[kind] for note in self.notes.values())
 
     # Each phase has two methods: make it, and open what an earlier run has made.
 
