@@ -276,9 +276,10 @@ def apply(log: Path) -> None:
         if task == "labels":
             block = block.setdefault(METHODS[kind], {})
         block |= {key: {"value": best[key], "source": "tuned"} for key in VARIED}
-        shared = book[dataset]
-        block |= {key: _held(shared, key, best[key]) for key in HELD if task == "clustering" or key in block}
-        block |= {key: _held({}, key, best[key]) for key in HELD if shared[key]["value"] != best[key]}
+        inherited = book[dataset] | (book[dataset].get(TABLES[task], {}) if task != "clustering" else {})
+        for key in HELD:
+            if task == "labels" or key in block or inherited[key]["value"] != best[key]:
+                block[key] = _held(inherited | block, key, best[key])
         if task == "clustering":
             unit_rows = {"value": best["rows"] == "unit", "source": "tuned"}
             block.setdefault("clustering", {})["evaluate"] = {"unit_rows": unit_rows}
