@@ -178,4 +178,5 @@ def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypa
     assert after["cora"]["weight_decay"] == before["cora"]["weight_decay"]
     assert after["cora"]["links"]["max_steps"]["source"] == "tuned"
     assert after["cora"]["classification"]["DMT"]["lr"]["source"] == "tuned"
+    assert after["cora"]["classification"]["DMT"]["layers"]["value"] == [32, 32]  # its own, whatever its task's are
     assert {k: v for k, v in after.items() if k != "cora"} == {k: v for k, v in before.items() if k != "cora"}
