@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from tuplet.baselines._contract import dense_rows
 from tuplet.graph import Graph
 
 _SPARSE_BELOW = 0.1  # share of non-zeros under which features stay sparse
@@ -55,11 +56,16 @@ def to_csr(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) ->
 
 def to_device(x: Any, device: torch.device) -> Tensor | SparseMatrix:
     """Features (n, f) on `device`: sparse where fewer than a tenth of a CSR matrix's values are not zero."""
-    if not sp.issparse(x):
-        return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device)
-    if x.nnz >= _SPARSE_BELOW * x.shape[0] * x.shape[1]:
-        return torch.from_numpy(x.astype(np.float32).toarray()).to(device)
+    if not sp.issparse(x) or x.nnz >= _SPARSE_BELOW * x.shape[0] * x.shape[1]:
+        return dense_tensor(x, device)
     return SparseMatrix(_torch_csr(x, device), _torch_csr(sp.csr_array(x.T), device))
+
+
+def dense_tensor(x: Any, device: torch.device) -> Tensor:
+    """Features (n, f), dense float32, on `device`; torch need not warn that they are read-only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(dense_rows(x)).to(device)
 
 
 def _torch_csr(x: Any, device: torch.device) -> Tensor:
@@ -162,13 +168,4 @@ def make_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)  # type: ignore[no-untyped-call]
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
-    return layer
-
-
-def make_small_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer as torch starts it: weights and bias uniform within 1 / sqrt(width_in), from `generator`."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)  # type: ignore[no-untyped-call]
-    bound = width_in**-0.5
-    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return layer

@@ -19,10 +19,9 @@ from tuplet.baselines._contract import (
     Rows,
     checked_features_of,
     cluster_count,
-    dense_rows,
     report,
 )
-from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_small_linear
+from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, dense_tensor, make_linear
 from tuplet.batches import pick_device
 from tuplet.graph import Graph
 from tuplet.kmeans import kmeans
@@ -31,12 +30,11 @@ from tuplet.kmeans import kmeans
 class SDCN(Baseline):
     """An autoencoder and a graph convolution of the same widths, trained towards confident clusters of both.
 
-    The autoencoder (`layers` = encoder widths, mirrored back) is pre-trained on the features, not for too long: a
-    better reconstruction soon makes worse clusters. Then each graph convolution takes half its input from the
-    autoencoder's layer. Q, the Student-t closeness of codes to centres (first from K-Means), gives the target P; the
-    loss is reconstruction + `q_weight` KL(P, Q) + `z_weight` KL(P, Z), Z the softmax of the last convolution.
-    `embedding_` holds the codes (n, layers[-1]), `labels_` the largest entry of Z as in the paper, `soft_` and
-    `codes_soft_` Z and Q themselves (n, k).
+    The autoencoder (`layers` = encoder widths, mirrored back) is pre-trained on the features; the clusters depend
+    much on how. Then each graph convolution takes half its input from the autoencoder's layer. Q, the Student-t
+    closeness of codes to centres (first from K-Means), gives the target P; the loss is reconstruction + `q_weight`
+    KL(P, Q) + `z_weight` KL(P, Z), Z the softmax of the last convolution. `embedding_` holds the codes
+    (n, layers[-1]), `labels_` the largest entry of Z as in the paper, `soft_` and `codes_soft_` Z and Q (n, k).
     """
 
     def __init__(
@@ -44,7 +42,7 @@ class SDCN(Baseline):
         n_clusters: int | None = None,
         *,
         layers: Sequence[int] = (500, 500, 2000, 10),
-        pretrain_epochs: int = 30,
+        pretrain_epochs: int = 50,
         epochs: int = 200,
         batch_size: int = 256,
         lr: float = 1e-3,
@@ -75,7 +73,7 @@ class SDCN(Baseline):
         if len(widths) < 2:
             raise InputError(f"layers {self.layers!r} is too short. Give at least two widths, e.g. (500, 10).")
         device = pick_device(self.device)
-        x = torch.from_numpy(dense_rows(graph.x)).to(device)
+        x = dense_tensor(graph.x, device)
         adj = Adjacency.of(graph, device).normalised()
         model = _Network([self.n_features_in_, *widths], k, check_number("mix", self.mix, low=0, high=1), self.seed)
         model = model.to(device)
@@ -124,7 +122,7 @@ class SDCN(Baseline):
 
     @torch.no_grad()
     def _embed(self, graph: Graph) -> Rows:
-        codes: Rows = self.network_.autoencoder(torch.from_numpy(dense_rows(graph.x)))[0][-1].numpy()
+        codes: Rows = self.network_.autoencoder(dense_tensor(graph.x, torch.device("cpu")))[0][-1].numpy()
         return codes
 
 
@@ -151,8 +149,8 @@ class _Autoencoder(nn.Module):
 
     def __init__(self, widths: Sequence[int], generator: torch.Generator) -> None:
         super().__init__()
-        self.down = nn.ModuleList(make_small_linear(a, b, generator) for a, b in pairwise(widths))
-        self.up = nn.ModuleList(make_small_linear(a, b, generator) for a, b in pairwise(reversed(widths)))
+        self.down = nn.ModuleList(make_linear(a, b, generator) for a, b in pairwise(widths))
+        self.up = nn.ModuleList(make_linear(a, b, generator) for a, b in pairwise(reversed(widths)))
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """Every layer's output on the way down, the codes last, and the reconstruction."""
