@@ -56,12 +56,14 @@ def test_panels_of_different_nodes_are_refused() -> None:
 
 def test_time_against_nodes_marks_where_a_method_stops(tmp_path: Path) -> None:
     figure = plots.time_against_nodes(
-        {"DMAT-i": [(1e4, 1.0), (1e5, 9.0)], "GCA": [(1e4, 30.0)], "DGI": []},
-        stops={"GCA": (1e5, "out of memory")},
+        {"DMAT-i": [(1e4, 1.0), (1e5, 9.0)], "GCA": [(1e4, 30.0)], "ProGCL": [(1e4, 31.0)], "DGI": []},
+        stops={"GCA": (1e5, "out of memory"), "ProGCL": (1e5, "time limit")},
         path=tmp_path / "t.png",
     )
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.texts] == [" GCA at 1e5: out of memory"]
+    assert [text.get_text() for text in axes.texts] == ["GCA at 1e5: out of memory", "ProGCL at 1e5: time limit"]
+    first, second = (text.get_position()[1] for text in axes.texts)
+    assert first - second >= 9  # points: one below the other
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 

@@ -186,16 +186,24 @@ def time_against_nodes(
     """
     figure = _figure(7.5, 5.0)
     axes = figure.add_subplot(1, 1, 1)
+    ends: list[tuple[float, float]] = []
     for (name, points), colour in zip(lines.items(), _many_colours(len(lines))):
         if not points:
             continue
         nodes, seconds = zip(*sorted(points))
-        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=1.6, label=name)
+        width = 2.8 if "DMAT" in name else 1.2
+        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=width, label=name)
         stop = (stops or {}).get(name)
         if stop is not None:
-            axes.plot(nodes[-1], seconds[-1], marker="X", markersize=9, color=colour)
-            text = f" {name} at {stop[0]:.0e}: {stop[1]}".replace("e+0", "e")
-            axes.annotate(text, (nodes[-1], seconds[-1]), color=colour, fontsize=7, va="bottom")
+            end = (nodes[-1], seconds[-1])
+            below = sum(
+                other[0] == end[0] and 0.8 < other[1] / end[1] < 1.25 for other in ends
+            )  # texts at this place
+            ends.append(end)
+            axes.plot(*end, marker="X", markersize=9, color=colour)
+            text = f"{name} at {stop[0]:.0e}: {stop[1]}".replace("e+0", "e")
+            offset = (7, 4 - 9 * below)
+            axes.annotate(text, end, offset, textcoords="offset points", color=colour, fontsize=7)
     axes.set_xscale("log")
     axes.set_yscale("log")
     _dress(axes, title, "nodes", "seconds")

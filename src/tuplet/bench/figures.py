@@ -119,10 +119,12 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
         row = g.rows[-1]
         more = 5 / row["settings"].get("epochs", 5) - 1  # of the training, up to five epochs
         seconds = g.values["total_seconds"][0] + more * row["seconds"].get("train", 0.0)
-        name = f"{g.method}, GPU" if "NVIDIA" in row["machine"] else g.method
+        columns = row["settings"].get("n_features", 1000)
+        parts = [g.method, *(["GPU"] if "NVIDIA" in row["machine"] else []), f"{columns} columns"]
+        name = ", ".join(parts if columns != 1000 else parts[:-1])
         lines.setdefault(name, []).append((g.values["nodes"][0], seconds))
     path = folder / NAMES["scale"]
-    title = "Filter to clusters, R-MAT, 5 epochs"
+    title = "Filter to clusters, R-MAT, 20 edges a node, 1000 columns, 5 epochs"
     plots.time_against_nodes(lines, stops=scale_stops(groups), title=title, path=path)
     return [path]
 
