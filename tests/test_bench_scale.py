@@ -111,6 +111,7 @@ def test_sizes_are_read_from_names() -> None:
 def test_disk_need_counts_every_array() -> None:
     settings = {**scale.DEFAULTS, "n_features": 100, "edges_per_node": 5}
     assert disk_bytes(1000, settings) >= 1000 * 100 * 4 * 2 + 1000 * 10 * 4
+    assert disk_bytes(1000, settings, streamed=False) == 1000 * 100 * 4 + 1000 * 10 * 4 + 8 * 1000
 
 
 def test_random_features_have_unit_length_and_follow_the_seed() -> None:

@@ -43,7 +43,7 @@ class Place:
 
     @classmethod
     def choose(cls, job: Job, settings: Mapping[str, Any]) -> Place:
-        need = disk_bytes(nodes_of(job.dataset), settings)
+        need = disk_bytes(nodes_of(job.dataset), settings, streamed=job.method == "DMAT-i")
         if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * _free_memory()):
             return cls(None, kept=False)
         inputs = settings["store"] != "results"
@@ -75,12 +75,15 @@ class Place:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def disk_bytes(n: int, settings: Mapping[str, Any]) -> int:
+def disk_bytes(n: int, settings: Mapping[str, Any], *, streamed: bool = True) -> int:
     """The most bytes of a rung on disk at one time: edges, features, the filter's column blocks, filtered rows; of
-    results alone the rows and as many bytes of vectors (the filter itself looks whether its blocks fit).
+    results alone the rows and as many bytes of vectors (the filter itself looks whether its blocks fit). A method
+    that is not `streamed` from disk to disk leaves edges and features there alone.
     """
     edges = 2 * n * settings["edges_per_node"] * 4 + 8 * n
     rows = n * settings["n_features"] * np.dtype(settings["dtype"]).itemsize
+    if not streamed:
+        return int(rows + edges)
     return int(2 * rows if settings["store"] == "results" else 3 * rows + edges)
 
 
