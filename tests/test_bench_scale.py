@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,17 @@ def test_a_rung_times_every_phase_in_memory() -> None:
     parts = sum(v for k, v in row["seconds"].items() if k != "generate")
     assert facts["total_seconds"] == pytest.approx(parts, abs=1e-3)
     assert row["peak_mb"] == facts["peak_mb"] == max(note["peak_mb"] for note in row["series"]["phases"].values())
+
+
+def test_the_time_limit_is_for_the_method_not_for_its_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, plain = (lambda self: time.sleep(0.3)), scale.Rung._generate
+    job = Job("scale", "rmat-300", "FilterSVD", "all", 0, SMALL, limit_s=0.2)
+    monkeypatch.setattr(scale.Rung, "_fit", slow)
+    assert "TimeoutError" in Bench("cpu").run(job)["error"]
+    monkeypatch.setattr(scale.Rung, "_fit", lambda self: None)
+    monkeypatch.setattr(scale.Rung, "_kmeans", lambda self: None)
+    monkeypatch.setattr(scale.Rung, "_generate", lambda self: (plain(self), slow(self)))
+    assert "error" not in Bench("cpu").run(job)
 
 
 def test_a_rung_on_disk_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._seed import stream
-from tuplet.bench.meter import Meter, reset_peak
+from tuplet.bench.meter import Meter, reset_peak, time_limit
 from tuplet.bench.place import DiskPeak, Place, nodes_of
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.spec import Job, load_spec
@@ -60,7 +60,8 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
         ladder = Rung(job, settings, place, bench.device)
         phases = PHASES if job.method == "DMAT-i" else ("generate", "fit", "kmeans")
         for name in phases if settings["clusters"] else phases[:-1]:
-            ladder.phase(name, meter)
+            with time_limit(None if name == "generate" else job.limit_s):
+                ladder.phase(name, meter)
         peaks = {kind: ladder.peak(kind) for kind in ("peak_mb", "gpu_mb") if ladder.peak(kind)}
         return {"metrics": ladder.facts(), "series": {"phases": ladder.notes}, **peaks}
     finally:
