@@ -88,11 +88,12 @@ def test_disk_and_memory_give_the_same_vectors(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
 
 
-def test_a_rung_that_does_not_fit_says_so_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rung_that_does_not_fit_says_so_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUPLET_WORK", str(tmp_path))
     usage = shutil.disk_usage("/")._replace(free=10)
     monkeypatch.setattr(place.shutil, "disk_usage", lambda path: usage)
     row = Bench("cpu").run(rung(store="disk"))
-    assert "TUPLET_WORK" in row["error"] and row["seconds"] == {}
+    assert "TUPLET_WORK" in row["error"] and row["seconds"] == {} and list(tmp_path.iterdir()) == []
 
 
 def test_a_baseline_climbs_the_same_ladder() -> None:

@@ -53,6 +53,8 @@ class Place:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free + _size(folder)
         if free < need:
+            with suppress(OSError):  # not empty: an earlier run's
+                folder.rmdir()
             raise InputError(
                 f"{job.dataset} needs {need / 1e9:.1f} GB of disk but {folder} has {free / 1e9:.1f} GB free. "
                 "Point TUPLET_WORK to a larger disk, or take fewer features or float16."
