@@ -169,6 +169,7 @@ def hardness_panels(
             axes.stairs(share, ends, color=colour, linewidth=1.4, label=source)
         _dress(axes, dataset_title(name), "cosine similarity", "share of negative pairs")
         axes.set_xlim(ends[0], ends[-1])
+        axes.set_xticks(np.linspace(ends[0], ends[-1], 5))
     _legend(panels[0])
     return _finished(figure, path)
 
