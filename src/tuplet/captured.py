@@ -75,7 +75,7 @@ _streams = threading.local()
 
 
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """This thread's own stream on `device`, always the same one: cuBLAS keeps 64 MB for every stream that it saw."""
+    """This thread's own stream on `device`, always the same one: each new one kept 68 MB of the GPU (H200)."""
     known: dict[torch.device, torch.cuda.Stream] = _streams.__dict__.setdefault("known", {})
     if device not in known:
         known[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
