@@ -45,40 +45,33 @@ TASKS = ("clustering", "classification", "labels", "links")
 # The most promising first: what the time does not allow falls off the end.
 ALPHAS = {
     "clustering": {
-        "acm": (0.3, 0.4, 0.2),
-        "dblp": (0.6, 0.4, 0.8),
-        "cora": (0.1, 0.2, 0.3),
+        "acm": (0.4, 0.3),
+        "dblp": (0.6, 0.5, 0.7, 0.4),
+        "cora": (0.1, 0.15, 0.2),
         "citeseer": (0.3, 0.4, 0.2),
-        "pubmed": (0.05, 0.1, 0.02),
-        "amazon-photo": (0.1, 0.05, 0.2),
-        "coauthor-cs": (0.1, 0.2, 0.05),
-        "coauthor-phy": (0.03, 0.08, 0.05),
+        "pubmed": (0.05, 0.03, 0.08),
+        "amazon-photo": (0.1, 0.05),
+        "coauthor-cs": (0.1, 0.2),
+        "coauthor-phy": (0.015, 0.03, 0.05),
     },
     "classification": defaultdict(lambda: (0.1, 0.3, 0.05), {"dblp": (0.3, 0.6, 0.1), "acm": (0.3, 0.1, 0.5)}),
-    "labels": defaultdict(lambda: (0.1, 0.3), {"dblp": (0.3, 0.6), "acm": (0.3, 0.1)}),
+    "labels": defaultdict(lambda: (0.1, 0.2, 0.05), {"dblp": (0.3, 0.6), "acm": (0.3, 0.5)}),
     "links": defaultdict(lambda: (0.3, 0.1, 0.5)),
 }
+RATES = {"lr": (3e-4, 1e-3), "l2": (0.0, 1e-4, 3e-4, 1e-3)}  # l2 0: AdamW with the paper's weight decay
 GRIDS = {
-    "clustering": {"temperature": (0.5, 1.0, 2.0), "mask_fraction": (0.1, 0.3, 0.6), "lr": (1e-4, 3e-4, 1e-3)},
-    "classification": {"temperature": (0.1, 0.2, 0.5, 1.0), "mask_fraction": (0.1, 0.3, 0.6), "lr": (3e-4, 1e-3)},
-    "labels": {"temperature": (0.1, 0.3, 1.0), "mask_fraction": (0.1, 0.4), "lr": (3e-4, 1e-3, 3e-3)},
-    "links": {"temperature": (0.1, 0.2, 0.5, 1.0), "mask_fraction": (0.1, 0.3, 0.6), "lr": (3e-4, 1e-3)},
+    "clustering": {"temperature": (0.5, 1.0, 2.0), "mask_fraction": (0.2, 0.6), **RATES},
+    "classification": {"temperature": (0.2, 0.5, 1.0), "mask_fraction": (0.1, 0.3, 0.6), **RATES},
+    "labels": {"temperature": (0.3, 1.0), "mask_fraction": (0.2, 0.5), **RATES},
+    "links": {"temperature": (0.1, 0.2, 0.5, 1.0), "mask_fraction": (0.1, 0.3, 0.6), **RATES},
 }
 # Where the paper or earlier runs point elsewhere.
 SPECIAL = {
-    ("clustering", "dblp"): {
-        "temperature": (1.0, 2.0, 4.0),
-        "mask_fraction": (0.1, 0.2, 0.5),
-        "lr": (3e-4, 1e-3, 3e-3),
-    },
-    ("clustering", "citeseer"): {
-        "temperature": (1.0, 2.0, 4.0),
-        "mask_fraction": (0.2, 0.4, 0.6),
-        "lr": (1e-4, 3e-4, 1e-3),
-    },
+    ("clustering", "dblp"): GRIDS["clustering"] | {"mask_fraction": (0.1, 0.2, 0.4)},
+    ("clustering", "citeseer"): GRIDS["clustering"] | {"temperature": (1.0, 2.0, 4.0)},
 }
 STOPS = {
-    "clustering": (30, 60, 100, 200, 300, 600, 1000),
+    "clustering": (30, 60, 100, 200, 400, 600, 1000, 1500),
     "classification": (100, 300, 1000, 2000),
     "labels": (30, 60, 100, 200, 400),
     "links": (60, 150, 300, 600, 1200),
@@ -89,12 +82,13 @@ LAYERS = {
     "labels": ((256, 256),),
     "links": ((256, 256),),
 }
-VIEWS = {"dblp": 4}
+VIEWS = 2
+SPLITS = {"labels": (0, 1, 2, 3)}  # of the training nodes; the others hold one fixed split, or several for the probe
 DECAY = {"amazon-photo": 0.1, "acm": 0.02, "cora": 0.02}  # the paper's; 0.05 for the others
 KEPT: dict[tuple[str, float], torch.Tensor] = {}
-VARIED = ("alpha", "temperature", "mask_fraction", "lr", "max_steps")
+VARIED = ("alpha", "temperature", "mask_fraction", "lr", "max_steps")  # and l2: optimizer and weight_decay
 HELD = ("layers", "n_views")
-KEYS = ("alpha", "layers", "temperature", "mask_fraction", "lr", "n_views", "max_steps", "rows")
+KEYS = ("alpha", "layers", "temperature", "mask_fraction", "lr", "l2", "n_views", "max_steps", "rows")
 
 
 class Search:
@@ -136,7 +130,7 @@ class Search:
         """Train the best settings again from other seeds, so that the winner is not the luckiest."""
         groups = defaultdict(list)
         for alpha, layers, *model in promising([r for r in self.seen if r["kind"] == kind], self.args.top):
-            groups[alpha, layers] += [Model(*model, seed) for seed in seeds[: 2 if self.args.quick else None]]
+            groups[alpha, layers] += [Model(*model, seed=seed) for seed in seeds[: 2 if self.args.quick else None]]
         for (alpha, layers), models in groups.items():
             self.stacks(kind, alpha, layers, models, seeds=seeds[:1], refined=True)
 
@@ -144,14 +138,13 @@ class Search:
         """Train one stack for each split, score it at every stop, log the scores."""
         stops, batch = ((3, 6), 64) if self.args.quick else (STOPS[self.task], 512)
         layers = (32, 32) if self.args.quick else layers
-        views = VIEWS.get(self.name, 2)
-        for split_seed in (0, 1) if self.task == "labels" and not self.args.quick else (0,):
+        for split_seed in (0,) if self.args.quick else SPLITS.get(self.task, (0,)):
             rows, y, score = self.setup(alpha, split_seed)
             stack = Stack(models, rows.shape[1], layers, DECAY.get(self.name, 0.05), self.device)
             began = time.monotonic()
-            for steps in train(stack, rows, stops, kind=kind, y=y, views=views, batch=batch, seed=seeds[0]):
+            for steps in train(stack, rows, stops, kind=kind, y=y, views=VIEWS, batch=batch, seed=seeds[0]):
                 shared = {"dataset": self.name, "task": self.task, "kind": kind, "alpha": alpha}
-                shared |= {"layers": list(layers), "n_views": views, "max_steps": steps, "refined": refined}
+                shared |= {"layers": list(layers), "n_views": VIEWS, "max_steps": steps, "refined": refined}
                 self.note(models, shared | {"split": split_seed}, score(stack))
             spent = f"{len(models)} models, {max(stops)} steps, {time.monotonic() - began:.1f} s"
             print(f"  {self.name} {self.task} {kind} alpha {alpha}: {spent}", flush=True)
@@ -212,10 +205,14 @@ class Search:
 
 
 def promising(rows: list[dict], top: int) -> list[tuple]:
-    """The `top` settings (alpha, layers, temperature, mask fraction, lr) by their mean score at their best stop."""
+    """The `top` settings (alpha, layers, temperature, mask fraction, lr, l2) by their mean score at their best stop."""
     groups = defaultdict(list)
     for row in rows:
-        setting = (row["alpha"], tuple(row["layers"]), row["temperature"], row["mask_fraction"], row["lr"])
+        setting = (
+            row["alpha"],
+            tuple(row["layers"]),
+            *(row[key] for key in ("temperature", "mask_fraction", "lr", "l2")),
+        )
         groups[setting, row["max_steps"], row["rows"]].append(row)
     means = sorted(((_mean_score(found), setting) for (setting, *_), found in groups.items()), reverse=True)
     return list(dict.fromkeys(setting for _, setting in means))[:top]
@@ -224,7 +221,7 @@ def promising(rows: list[dict], top: int) -> list[tuple]:
 def read_log(file: Path) -> list[dict]:
     """The rows of a log of JSON lines, plain or gzipped."""
     text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return [{"l2": 0.0} | json.loads(line) for line in text.splitlines()]  # older logs hold AdamW alone
 
 
 def winners(log: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
@@ -275,7 +272,10 @@ def apply(log: Path) -> None:
         block = book[dataset] if task == "clustering" else book[dataset].setdefault(TABLES[task], {})
         if task == "labels":
             block = block.setdefault(METHODS[kind], {})
+        if task == "clustering":
+            _pin(block)
         block |= {key: {"value": best[key], "source": "tuned"} for key in VARIED}
+        block |= _optimizer(best["l2"], dataset)
         inherited = book[dataset] | (book[dataset].get(TABLES[task], {}) if task != "clustering" else {})
         for key in HELD:
             if task == "labels" or key in block or inherited[key]["value"] != best[key]:
@@ -286,6 +286,23 @@ def apply(log: Path) -> None:
     lines = RECIPES.read_text().splitlines(keepends=True)
     head = "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
     RECIPES.write_text(head + "".join(_toml_block(name, block) for name, block in book.items()))
+
+
+def _optimizer(l2: float, dataset: str) -> dict:
+    """What `l2` means for a recipe: Adam with that weight decay, or AdamW with the one of the paper."""
+    if l2:
+        return {name: {"value": v, "source": "tuned"} for name, v in (("optimizer", "adam"), ("weight_decay", l2))}
+    return {
+        "optimizer": {"value": "adamw", "source": "paper"},
+        "weight_decay": {"value": DECAY.get(dataset, 0.05), "source": "paper"},
+    }
+
+
+def _pin(block: dict) -> None:
+    """Give the other tasks their own copy of what they share with clustering, which is about to change."""
+    for task in ("classification", "links"):
+        shared = {key: block[key] for key in (*VARIED, *HELD, "optimizer", "weight_decay")}
+        block[task] = shared | block.get(task, {})
 
 
 def _held(block: dict, key: str, value: object) -> dict:

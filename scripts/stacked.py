@@ -20,11 +20,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Model:
-    """The settings of one model of a stack."""
+    """The settings of one model of a stack. `l2` > 0: Adam with that much weight decay in the gradient, not AdamW."""
 
     temperature: float
     mask_fraction: float
     lr: float
+    l2: float = 0.0
     seed: int = 0
 
 
@@ -49,12 +50,13 @@ def unit(z: Tensor) -> Tensor:
 
 
 class Stack:
-    """m perceptrons f -> h -> .. -> d with their AdamW state."""
+    """m perceptrons f -> h -> .. -> d with the state of their AdamW or Adam."""
 
     def __init__(self, models: Sequence[Model], f: int, layers: Sequence[int], weight_decay: float, device: str):
-        self.models, self.decay, self.device, self.count = list(models), weight_decay, device, 0
+        self.models, self.device, self.count = list(models), device, 0
         sizes = [f, *layers]
-        self.t, self.lr = (self._column(name) for name in ("temperature", "lr"))
+        self.t, self.lr, self.l2 = (self._column(name) for name in ("temperature", "lr", "l2"))
+        self.decay = weight_decay * (self.l2 == 0)
         self.weights = []
         for i, (before, after) in enumerate(pairwise(sizes)):
             self.weights.append(self._uniform((before, after), before, axis=1 if i == 0 else 0))
@@ -95,16 +97,17 @@ class Stack:
         return (ranks[:, None] >= masked).float()
 
     def step(self, loss: Tensor) -> None:
-        """One step of AdamW for the sum of the models' losses, each with its own learning rate."""
+        """One step of AdamW or Adam for the sum of the models' losses, each with its own learning rate."""
         grads = torch.autograd.grad(loss.sum(), self.weights)
         self.count += 1
         with torch.no_grad():
             for i, (w, g, (first, second)) in enumerate(zip(self.weights, grads, self.moments)):
-                lr = self.lr.transpose(0, 1) if i == 0 else self.lr
+                lr, decay, l2 = (v.transpose(0, 1) if i == 0 else v for v in (self.lr, self.decay, self.l2))
+                g = g + l2 * w
                 first.lerp_(g, 0.1)
                 second.lerp_(g * g, 0.001)
                 size = (second / (1 - 0.999**self.count)).sqrt_().add_(1e-8)
-                w.sub_(lr * (self.decay * w + first / (1 - 0.9**self.count) / size))
+                w.sub_(lr * (decay * w + first / (1 - 0.9**self.count) / size))
 
 
 def losses(stack: Stack, x: Tensor, y: Tensor | None, kind: str, views: int, rng: torch.Generator) -> Tensor:
@@ -159,7 +162,7 @@ def train(
 
 
 @torch.no_grad()
-def kmeans(z: Tensor, k: int, *, restarts: int = 5, steps: int = 30, seed: int = 0) -> Tensor:
+def kmeans(z: Tensor, k: int, *, restarts: int = 10, steps: int = 30, seed: int = 0) -> Tensor:
     """Clusters (m, n) of each z[i] (n, d): Lloyd from k-means++ starts, the best of some restarts."""
     m, n, _ = z.shape
     rng = torch.Generator(device=z.device).manual_seed(seed)

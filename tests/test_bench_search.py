@@ -40,7 +40,7 @@ def test_the_filter_equals_the_librarys(alpha: float, r: float) -> None:
 
 
 def stack_of(m: int = 3, f: int = 6) -> object:
-    models = [stacked.Model(0.3 + 0.2 * i, 0.5, 0.01 * (i + 1), seed=i) for i in range(m)]
+    models = [stacked.Model(0.3 + 0.2 * i, 0.5, 0.01 * (i + 1), l2=0.05 * (i % 2), seed=i) for i in range(m)]
     return stacked.Stack(models, f, (5, 4), weight_decay=0.1, device="cpu")
 
 
@@ -69,12 +69,18 @@ def test_a_mask_leaves_out_whole_columns_of_the_stated_share() -> None:
     torch.testing.assert_close(stack.forward(x, keep)[1], stack.forward(x * keep[:, 1])[1])
 
 
-def test_a_step_is_adamw_with_each_models_own_rate() -> None:
+def optimizer_of(model: object, weights: list) -> torch.optim.Optimizer:
+    if model.l2:
+        return torch.optim.Adam(weights, lr=model.lr, weight_decay=model.l2)
+    return torch.optim.AdamW(weights, lr=model.lr, weight_decay=0.1)
+
+
+def test_a_step_is_adamw_or_adam_with_each_models_own_rate() -> None:
     stack = stack_of()
     copies = [[w[:, i] if k == 0 else w[i] for k, w in enumerate(stack.weights)] for i in range(3)]
     copies = [[w.detach().clone().requires_grad_() for w in model] for model in copies]
     x = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
-    optimizers = [torch.optim.AdamW(c, lr=m.lr, weight_decay=0.1) for c, m in zip(copies, stack.models)]
+    optimizers = [optimizer_of(model, c) for model, c in zip(stack.models, copies)]
     for _ in range(3):
         stack.step(stacked.losses(stack, x, torch.arange(8) % 2, "dmt", 1, torch.Generator()))
         for c, optimizer, model in zip(copies, optimizers, stack.models):

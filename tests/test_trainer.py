@@ -37,12 +37,15 @@ def bits(encoder: nn.Sequential) -> bytes:
     return b"".join(p.detach().numpy().tobytes() for p in encoder.parameters())
 
 
-def test_three_steps_equal_a_loop_written_out() -> None:
-    """The whole step against plain PyTorch: built views, a mean of losses, AdamW."""
-    config = TrainConfig(max_steps=3, temperature=0.7, mask_fraction=0.3, lr=0.01, weight_decay=0.1, **SMALL)
+@pytest.mark.parametrize(("name", "make"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
+def test_three_steps_equal_a_loop_written_out(name: str, make: Any) -> None:
+    """The whole step against plain PyTorch: built views, a mean of losses, the optimizer."""
+    config = TrainConfig(
+        max_steps=3, temperature=0.7, mask_fraction=0.3, lr=0.01, optimizer=name, weight_decay=0.1, **SMALL
+    )
     encoder, history = trained(config, seed=5)
     plain = make_encoder(12, (8, 4), 0)
-    optimizer = torch.optim.AdamW(plain.parameters(), lr=0.01, weight_decay=0.1)
+    optimizer = make(plain.parameters(), lr=0.01, weight_decay=0.1)
     losses = []
     for step, index in step_indices(70, 16, 5, 0, 3):
         x = to_unit(torch.from_numpy(ROWS[index]))

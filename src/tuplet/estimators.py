@@ -40,7 +40,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     temperature : t in h(x, y) = exp(cos(x, y) / t).
     mask_fraction, n_views : share of columns that a view masks; views a batch. DMT has no views and reads neither.
     epochs, max_steps : length of training, whichever ends first; with neither, 100 steps, or one epoch if longer.
-    batch_size, lr, weight_decay, schedule, warmup : mini-batches and AdamW, see `TrainConfig`.
+    batch_size, lr, optimizer, weight_decay, schedule, warmup : mini-batches and AdamW or Adam, see `TrainConfig`.
     unit_rows : scale each row of X to unit length before the filter, and each filtered row before the encoder.
     stop, criterion, patience, n_clusters : `stop="auto"` ends by a label-free criterion, see `TrainConfig`.
     criteria : label-free criteria to record in `history_`.
@@ -71,6 +71,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         max_steps: int | None = None,
         batch_size: int = 512,
         lr: float = 3e-4,
+        optimizer: str = "adamw",
         weight_decay: float = 0.02,
         schedule: str = "constant",
         warmup: int = 0,
@@ -99,6 +100,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_steps = max_steps
         self.batch_size = batch_size
         self.lr = lr
+        self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.warmup = warmup

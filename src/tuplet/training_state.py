@@ -86,7 +86,7 @@ class State:
         self.encoder, self.config = encoder, config
         self.identity = {**asdict(config), "criteria": list(config.criteria), "seed": seed, "shape": list(shape)}
         self.device = next(encoder.parameters()).device
-        self.optimizer = _adamw(encoder, config, self.device)
+        self.optimizer = _optimizer(encoder, config, self.device)
         self.history = History()
         self.step = 0
         self._loss_sum = torch.zeros((), device=self.device)
@@ -254,14 +254,13 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _adamw(encoder: nn.Sequential, config: TrainConfig, device: torch.device) -> torch.optim.AdamW:
-    """AdamW; on a GPU with its state and learning rate in tensors, so that a step can be recorded."""
+def _optimizer(encoder: nn.Sequential, config: TrainConfig, device: torch.device) -> torch.optim.Adam:
+    """Adam or AdamW; on a GPU with its state and learning rate in tensors, so that a step can be recorded."""
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    shared: dict[str, Any] = {"weight_decay": config.weight_decay, "fused": True}
     if device.type != "cuda":
-        return torch.optim.AdamW(encoder.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    lr = torch.tensor(config.lr, device=device)
-    return torch.optim.AdamW(
-        encoder.parameters(), lr=lr, weight_decay=config.weight_decay, fused=True, capturable=True
-    )
+        return make(encoder.parameters(), lr=config.lr, **shared)
+    return make(encoder.parameters(), lr=torch.tensor(config.lr, device=device), capturable=True, **shared)
 
 
 def _named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
