@@ -205,7 +205,7 @@ class Search:
 
 
 def promising(rows: list[dict], top: int) -> list[tuple]:
-    """The `top` settings (alpha, layers, temperature, mask fraction, lr, l2) by their mean score at their best stop."""
+    """The `top` settings (alpha, layers, temperature, mask fraction, lr, l2) by mean score at their best stop."""
     groups = defaultdict(list)
     for row in rows:
         setting = (

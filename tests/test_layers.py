@@ -23,7 +23,7 @@ FLOORS = [
     + ["filter_rows", "filter_run"],
     ["views", "encoder", "losses", "losses_blockwise", "batches"],
     ["trainer", "train_config", "training_state", "checkpoint", "criteria", "captured"],
-    ["estimators", "selfdmat", "baselines", "methods", "updates"],
+    ["estimators", "estimator_input", "selfdmat", "self_labels", "baselines", "methods", "updates"],
     ["metrics", "results", "tasks", "links", "probe", "tuples", "theory", "neighbors"],
     ["bench", "plots"],
     ["demo", "cli"],

@@ -17,7 +17,8 @@ from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.metrics import accuracy
-from tuplet.selfdmat import SelfDMAT, confident
+from tuplet.self_labels import confident
+from tuplet.selfdmat import SelfDMAT
 from tuplet.spectral import filtered_rows, fit_spectrum, rarity
 from tuplet.synth import block_model
 from tuplet.weights import ppr

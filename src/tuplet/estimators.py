@@ -18,6 +18,7 @@ from tuplet.batches import pick_device
 from tuplet.checkpoint import Checkpoints, read_model, restore, write_model
 from tuplet.criteria import sample_edges
 from tuplet.encoder import encode, layer_sizes, make_encoder
+from tuplet.estimator_input import as_graph, check_columns
 from tuplet.features import unit_features
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
@@ -296,36 +297,6 @@ def load(folder: str | os.PathLike[str]) -> Any:
         raise
     except (ImportError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
-
-
-def check_columns(model: Any, graph: Graph) -> None:
-    """Raise unless `graph` has the feature columns that `model` was fitted on: their number, names where known."""
-    fitted = int(model.n_features_in_)
-    if graph.n_features != fitted:
-        raise InputError(
-            f"The graph has {graph.n_features} feature columns but the model was fitted on {fitted}. "
-            "Give the same columns in the same order."
-        )
-    names = tuple(getattr(model, "feature_names_in_", ()))
-    if names and graph.feature_names and names != graph.feature_names:
-        place = next(i for i, (a, b) in enumerate(zip(names, graph.feature_names)) if a != b)
-        raise InputError(
-            f"Feature column {place} of the graph is {graph.feature_names[place]!r}, but the model was fitted on "
-            f"{names[place]!r} there. Give the same columns in the same order."
-        )
-
-
-def as_graph(X: Any, adjacency: Any = None) -> Graph:
-    """The graph that `fit` and `transform` were given: a `Graph`, or features with an adjacency."""
-    if isinstance(X, Graph):
-        if adjacency is not None:
-            raise InputError(
-                "Both a Graph and adjacency= were given. Give the Graph alone, or features and adjacency."
-            )
-        return X
-    if adjacency is None:
-        raise InputError(f"Got {type(X).__name__} without a graph. Give a Graph, or features and adjacency=A.")
-    return Graph.from_scipy(adjacency, X)
 
 
 def _plain_params(model: MetricEstimator) -> dict[str, Any]:

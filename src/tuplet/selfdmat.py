@@ -26,10 +26,11 @@ from tuplet.batches import pick_device
 from tuplet.checkpoint import restore, write_model
 from tuplet.criteria import sample_edges, sample_rows, sampled_modularity
 from tuplet.encoder import encode, layer_sizes, make_encoder
-from tuplet.estimators import as_graph
+from tuplet.estimator_input import as_graph, check_columns
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.kmeans import kmeans, scale_rows, simplified_silhouette
+from tuplet.self_labels import confident
 from tuplet.spectral import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
 from tuplet.svd import truncated_svd
 from tuplet.train_config import TrainConfig
@@ -149,11 +150,7 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "encoder_"):
             raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
         graph = as_graph(X, adjacency)
-        if graph.n_features != self.n_features_in_:
-            raise InputError(
-                f"The graph has {graph.n_features} feature columns but the model was fitted on "
-                f"{self.n_features_in_}. Give the same columns in the same order."
-            )
+        check_columns(self, graph)
         far, near = self._filtered(graph, progress)
         return self._joined(self._parts(self.far_.project(far), self.near_.project(near)))
 
@@ -277,29 +274,6 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         joined = np.hstack([weight * part for weight, part in zip(self.part_weights, parts)]).astype(np.float32)
         unit: Rows = scale_rows(joined @ self.turn_ if self.turn_.size else joined)
         return unit
-
-
-def confident(rows: Rows, labels: NDArray[np.int64], centres: Rows, share: float) -> NDArray[np.int64]:
-    """`labels` (n,) with -1 for all but the `share` of each group with the largest margin.
-
-    Margin: (distance to the second-nearest centre - to the nearest) / to the second-nearest.
-
-    >>> rows = np.array([[0.0], [0.4], [1.0]], np.float32)
-    >>> confident(rows, np.array([0, 0, 1]), np.array([[0.0], [1.0]], np.float32), 0.5)
-    array([ 0, -1,  1])
-    """
-    if len(centres) < 2 or share >= 1:
-        return labels.copy()
-    squares = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ centres.T + np.sum(centres**2, axis=1)
-    near = np.sqrt(np.partition(squares, 1, axis=1)[:, :2].clip(min=0))
-    margin = 1 - np.divide(near[:, 0], near[:, 1], out=np.ones(len(near), near.dtype), where=near[:, 1] > 0)
-    kept = np.full(len(labels), -1, np.int64)
-    for group in np.unique(labels):
-        members = np.flatnonzero(labels == group)
-        size = max(1, round(share * len(members)))
-        best = members[np.argsort(-margin[members], kind="stable")[:size]]
-        kept[best] = group
-    return kept if np.count_nonzero(kept >= 0) >= 2 else labels.copy()
 
 
 def _has_negative(x: Any) -> bool:

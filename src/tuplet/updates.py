@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet.encoder import encode
-from tuplet.estimators import check_columns
+from tuplet.estimator_input import check_columns
 from tuplet.feature_rows import FeatureRows, checked_edges
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph

@@ -107,7 +107,7 @@ def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
         reset_peak()
         before = resident_bytes()
         bench.fit(job, graph, meter, n_clusters=8)
-        facts |= {"train_mb": max(0.0, meter.peak_mb - before / 1e6), "step_ms": 1e3 * meter.seconds["train"]}
+        facts |= {"train_mb": _grown_mb(meter, before), "step_ms": 1e3 * meter.seconds["train"]}
     return {"metrics": {name: round(float(value), 5) for name, value in facts.items()}}
 
 
@@ -128,8 +128,13 @@ def _training_cost(job: Job, bench: Bench, graph: Graph, size: dict[str, int], m
     return {
         "filter_ms": 1e3 * meter.seconds["filter"],
         "step_ms": 1e3 * meter.seconds["train"] / (config.max_steps or 1),
-        "train_mb": meter.gpu_mb or max(0.0, meter.peak_mb - before / 1e6),
+        "train_mb": _grown_mb(meter, before),
     }
+
+
+def _grown_mb(meter: Meter, before: int) -> float:
+    """The peak on the GPU, or what the process grew by since it held `before` bytes."""
+    return meter.gpu_mb or max(0.0, meter.peak_mb - before / 1e6)
 
 
 def parse_size(name: str) -> dict[str, int]:
