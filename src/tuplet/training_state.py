@@ -256,7 +256,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
 def _optimizer(encoder: nn.Sequential, config: TrainConfig, device: torch.device) -> torch.optim.Adam:
     """Adam or AdamW; on a GPU with its state and learning rate in tensors, so that a step can be recorded."""
-    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    make: type[torch.optim.Adam] = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     shared: dict[str, Any] = {"weight_decay": config.weight_decay, "fused": True}
     if device.type != "cuda":
         return make(encoder.parameters(), lr=config.lr, **shared)

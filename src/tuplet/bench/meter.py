@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import signal
 import sys
@@ -80,7 +81,12 @@ class _PhaseClock:
 
 
 def reset_peak() -> None:
-    """Let the peaks of memory count from now; where the system cannot, they count from the process' start."""
+    """Let the peaks of memory count from now; where the system cannot, they count from the process' start.
+
+    Memory that was freed goes back to the system first, or what follows would use it again unseen.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc has it
     with suppress(OSError):
         _CLEAR.write_text("5")
     torch = sys.modules.get("torch")

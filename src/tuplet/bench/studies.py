@@ -96,14 +96,19 @@ def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Seconds and memory of the filter and of a training step on an R-MAT graph of stated size.
 
-    The dataset's name states it: "rmat:n=20000,e=10,f=256,b=512" (nodes, edges a node, features, batch).
+    The dataset's name states it: "rmat:n=20000,e=10,f=256,b=512" (nodes, edges a node, features, batch). All layers
+    are as wide as the features, as the paper assumes, unless the settings say otherwise.
     """
+    from tuplet.bench.measure import parameters
+
     size = parse_size(job.dataset)
     graph = made_graph(size, meter)
     facts: dict[str, float] = dict(size)
     if job.method == "DMAT-i":
         facts |= _training_cost(job, bench, graph, size, meter)
     else:
+        if "hidden" in parameters(job.method):
+            job = replace(job, settings={"hidden": size["f"], **job.settings})
         reset_peak()
         before = resident_bytes()
         bench.fit(job, graph, meter, n_clusters=8)
@@ -113,11 +118,15 @@ def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def _training_cost(job: Job, bench: Bench, graph: Graph, size: dict[str, int], meter: Meter) -> dict[str, float]:
     from tuplet.encoder import make_encoder
+    from tuplet.filters import GraphFilter
     from tuplet.trainer import TrainConfig, train
+    from tuplet.weights import ppr
 
+    graph_filter = GraphFilter(ppr(0.1), device=bench.device)
+    graph_filter.transform(graph)  # warm up
     with meter.phase("filter"):
-        rows = bench.filter(job.settings).transform(graph)
-    layers = tuple(job.settings.get("layers", (256, 256)))
+        rows = graph_filter.transform(graph)
+    layers = tuple(job.settings.get("layers", (size["f"], size["f"])))
     config = TrainConfig(batch_size=size["b"], max_steps=job.settings.get("max_steps", 30))
     encoder = make_encoder(rows.shape[1], layers, job.seed)
     train(encoder, rows, replace(config, max_steps=2), seed=job.seed, device=bench.device)  # warm up
