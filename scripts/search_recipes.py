@@ -2,6 +2,7 @@
 
     python scripts/search_recipes.py --out local/search.jsonl --minutes 8
     python scripts/search_recipes.py --tasks links --datasets cora,acm --out local/links.jsonl
+    python scripts/search_recipes.py --tasks clustering --datasets dblp --alphas .5 --layers 512 --out local/d.jsonl
     python scripts/search_recipes.py --again local/search.jsonl --tasks clustering --out local/again.jsonl
     python scripts/search_recipes.py --quick --datasets dblp --out /tmp/search.jsonl      # seconds, on a CPU
 
@@ -71,7 +72,7 @@ SPECIAL = {
     ("clustering", "citeseer"): GRIDS["clustering"] | {"temperature": (1.0, 2.0, 4.0)},
 }
 STOPS = {
-    "clustering": (30, 60, 100, 200, 400, 600, 1000, 1500),
+    "clustering": (30, 60, 100, 200, 400, 600, 800, 1200, 1500),
     "classification": (100, 300, 1000),
     "labels": (30, 60, 100, 200),
     "links": (60, 150, 300, 600, 1200),
@@ -115,7 +116,7 @@ class Search:
         """The grid of every alpha and loss, as far as the time allows."""
         alphas = self.args.alphas or ALPHAS[self.task][self.name][: 1 if self.args.quick else None]
         for kind in ("dmt", "dmat", "dmati") if self.task == "labels" else ("dmati",):
-            for alpha, layers in itertools.product(alphas, LAYERS[self.task]):
+            for alpha, layers in itertools.product(alphas, self.args.layers or LAYERS[self.task]):
                 if time.monotonic() > self.deadline:
                     print(f"  {self.name} {self.task}: out of time before alpha {alpha} of {kind}")
                     break
@@ -127,12 +128,18 @@ class Search:
         return models[:2] if self.args.quick else models
 
     def refine(self, kind: str, seeds: tuple[int, ...] = tuple(range(11, 21))) -> None:
-        """Train the best settings again from other seeds, so that the winner is not the luckiest."""
+        """Train the best settings again from other seeds, so that the winner is not the luckiest.
+
+        The models of a stack share their batches and masks, so each half of the seeds has a stack of its own.
+        """
         groups = defaultdict(list)
         for alpha, layers, *model in promising([r for r in self.seen if r["kind"] == kind], self.args.top):
-            groups[alpha, layers] += [Model(*model, seed=seed) for seed in seeds[: 2 if self.args.quick else None]]
-        for (alpha, layers), models in groups.items():
-            self.stacks(kind, alpha, layers, models, seeds=seeds[:1], refined=True)
+            groups[alpha, layers].append(model)
+        seeds = seeds[: 2 if self.args.quick else None]
+        halves = seeds[: len(seeds) // 2], seeds[len(seeds) // 2 :]
+        for ((alpha, layers), settings), half in itertools.product(groups.items(), halves):
+            models = [Model(*setting, seed=seed) for setting in settings for seed in half]
+            self.stacks(kind, alpha, layers, models, seeds=half[:1], refined=True)
 
     def stacks(self, kind: str, alpha: float, layers, models, seeds, refined: bool = False) -> None:
         """Train one stack for each split, score it at every stop, log the scores."""
@@ -320,6 +327,10 @@ def _toml_block(name: str, block: dict) -> str:
     return text + "".join(_toml_block(f"{name}.{k}", v) for k, v in inner.items())
 
 
+def _layers(text: str) -> list[tuple[int, ...]]:
+    return [tuple(int(width) for width in encoder.split("-")) for encoder in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("local/search.jsonl"))
@@ -327,6 +338,7 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
+    parser.add_argument("--layers", type=_layers, default=None, help="encoders to try, e.g. 512 or 512,256-256")
     parser.add_argument(
         "--again", type=Path, default=None, help="no grid: the best settings of this log, with new seeds"
     )
