@@ -154,6 +154,28 @@ def test_the_winner_is_a_setting_that_ran_with_the_most_seeds() -> None:
     assert found["lr"] == 0.2 and found["mean"]["score"] == 2.0 and found["runs"] == 2
 
 
+def test_a_winner_for_clustering_leaves_the_other_tasks_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+    import tomllib
+
+    search = load("search_recipes")
+    log, book = tmp_path / "log.jsonl", tmp_path / "recipes.toml"
+    before = tomllib.loads(search.RECIPES.read_text())["dblp"]
+    book.write_text(search.RECIPES.read_text())
+    monkeypatch.setattr(search, "RECIPES", book)
+    row = {"dataset": "dblp", "task": "clustering", "kind": "dmati", "refined": True, "split": 0, "seed": 11}
+    row |= {"alpha": 0.9, "layers": [7], "temperature": 3.0, "mask_fraction": 0.7, "lr": 0.5, "l2": 0.25}
+    log.write_text(json.dumps(row | {"n_views": 9, "max_steps": 5, "rows": "unit", "score": 1.0}))
+    search.apply(log)
+    after = tomllib.loads(book.read_text())["dblp"]
+    assert after["optimizer"] == {"value": "adam", "source": "tuned"} and after["weight_decay"]["value"] == 0.25
+    for task in ("classification", "links"):
+        shared = {key: value for key, value in before.items() if "source" in value}
+        assert shared | before[task] == {key: v for key, v in after.items() if "source" in v} | after[task]
+
+
 @pytest.mark.slow
 def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tomllib
@@ -181,7 +203,8 @@ def test_the_search_runs_and_its_winners_become_recipes(tmp_path: Path, monkeypa
     after = tomllib.loads(book.read_text())
     assert after["cora"]["alpha"]["source"] == after["cora"]["lr"]["source"] == "tuned"
     assert after["cora"]["layers"] == {"value": [32, 32], "source": "guess"}  # held fixed by the search
-    assert after["cora"]["weight_decay"] == before["cora"]["weight_decay"]
+    decay = {"adamw": {"value": 0.02, "source": "paper"}, "adam": {"value": 1e-4, "source": "tuned"}}
+    assert after["cora"]["weight_decay"] == decay[after["cora"]["optimizer"]["value"]]
     assert after["cora"]["links"]["max_steps"]["source"] == "tuned"
     assert after["cora"]["classification"]["DMT"]["lr"]["source"] == "tuned"
     assert after["cora"]["classification"]["DMT"]["layers"]["value"] == [32, 32]  # its own, whatever its task's are
