@@ -2,7 +2,7 @@
 
     python scripts/search_recipes.py --out local/search.jsonl --minutes 8
     python scripts/search_recipes.py --tasks links --datasets cora,acm --out local/links.jsonl
-    python scripts/search_recipes.py --tasks clustering --datasets dblp --alphas .5 --layers 512 --out local/d.jsonl
+    python scripts/search_recipes.py --tasks clustering --datasets dblp --layers 512 --grid l2=1e-3,3e-3 --seeds 4
     python scripts/search_recipes.py --again local/search.jsonl --tasks clustering --out local/again.jsonl
     python scripts/search_recipes.py --quick --datasets dblp --out /tmp/search.jsonl      # seconds, on a CPU
 
@@ -123,23 +123,17 @@ class Search:
                 self.stacks(kind, alpha, layers, self.grid(), seeds=(0,))
 
     def grid(self) -> list[Model]:
-        values = SPECIAL.get((self.task, self.name), GRIDS[self.task]).values()
-        models = [Model(*setting) for setting in itertools.product(*values)]
+        values = (SPECIAL.get((self.task, self.name), GRIDS[self.task]) | dict(self.args.grid)).values()
+        models = [Model(*setting, seed=seed) for *setting, seed in itertools.product(*values, range(self.args.seeds))]
         return models[:2] if self.args.quick else models
 
     def refine(self, kind: str, seeds: tuple[int, ...] = tuple(range(11, 21))) -> None:
-        """Train the best settings again from other seeds, so that the winner is not the luckiest.
-
-        The models of a stack share their batches and masks, so each half of the seeds has a stack of its own.
-        """
+        """Train the best settings again from other seeds, so that the winner is not the luckiest."""
         groups = defaultdict(list)
         for alpha, layers, *model in promising([r for r in self.seen if r["kind"] == kind], self.args.top):
-            groups[alpha, layers].append(model)
-        seeds = seeds[: 2 if self.args.quick else None]
-        halves = seeds[: len(seeds) // 2], seeds[len(seeds) // 2 :]
-        for ((alpha, layers), settings), half in itertools.product(groups.items(), halves):
-            models = [Model(*setting, seed=seed) for setting in settings for seed in half]
-            self.stacks(kind, alpha, layers, models, seeds=half[:1], refined=True)
+            groups[alpha, layers] += [Model(*model, seed=seed) for seed in seeds[: 2 if self.args.quick else None]]
+        for (alpha, layers), models in groups.items():
+            self.stacks(kind, alpha, layers, models, seeds=seeds[:1], refined=True)
 
     def stacks(self, kind: str, alpha: float, layers, models, seeds, refined: bool = False) -> None:
         """Train one stack for each split, score it at every stop, log the scores."""
@@ -331,6 +325,13 @@ def _layers(text: str) -> list[tuple[int, ...]]:
     return [tuple(int(width) for width in encoder.split("-")) for encoder in text.split(",")]
 
 
+def _values(text: str) -> tuple[str, tuple[float, ...]]:
+    name, _, values = text.partition("=")
+    if name not in GRIDS["clustering"]:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(GRIDS['clustering'])}")
+    return name, tuple(float(value) for value in values.split(","))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("local/search.jsonl"))
@@ -338,6 +339,10 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
+    parser.add_argument(
+        "--grid", type=_values, action="append", default=[], help="e.g. temperature=0.5,1 or l2=0.001"
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each setting of the grid")
     parser.add_argument("--layers", type=_layers, default=None, help="encoders to try, e.g. 512 or 512,256-256")
     parser.add_argument(
         "--again", type=Path, default=None, help="no grid: the best settings of this log, with new seeds"

@@ -1,8 +1,9 @@
 """Many small models trained at once as batched matrix products, and their batched evaluation.
 
-A stack holds m perceptrons, each with its own temperature, learning rate and mask fraction, on the same rows and
-batches. On a GPU 32 of them cost little more than one. What the library does in one model (losses, AdamW, masks of
-whole columns, K-Means, scores) stands here once more in stacked form; tests hold the two together.
+A stack holds m perceptrons, each with its own temperature, learning rate, mask fraction, batches and masks. On a GPU
+32 of them cost little more than one. Batches that the models share would be cheaper, but ten seeds of a setting would
+not be ten runs: their scores would move together, by a point and more. What the library does in one model (losses,
+optimizers, masks of whole columns, K-Means, scores) stands here once more in stacked form; tests hold the two together.
 """
 
 from __future__ import annotations
@@ -58,28 +59,27 @@ class Stack:
         self.t, self.lr, self.l2 = (self._column(name) for name in ("temperature", "lr", "l2"))
         self.decay = weight_decay * (self.l2 == 0)
         self.weights = []
-        for i, (before, after) in enumerate(pairwise(sizes)):
-            self.weights.append(self._uniform((before, after), before, axis=1 if i == 0 else 0))
-            self.weights.append(self._uniform((1, after), before, axis=0))
+        for before, after in pairwise(sizes):
+            self.weights.append(self._uniform((before, after), before))
+            self.weights.append(self._uniform((1, after), before))
         self.moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in self.weights]
 
     def _column(self, name: str) -> Tensor:
         values = [getattr(model, name) for model in self.models]
         return torch.tensor(values, dtype=torch.float32, device=self.device)[:, None, None]
 
-    def _uniform(self, shape: tuple[int, int], fan_in: int, axis: int) -> Tensor:
+    def _uniform(self, shape: tuple[int, int], fan_in: int) -> Tensor:
         """Each model's own seed: equal seeds give equal starts, whatever the other settings."""
         parts = []
         for model in self.models:
             rng = torch.Generator().manual_seed(1000 * model.seed + len(self.weights))
             parts.append((torch.rand(shape, generator=rng) * 2 - 1) / fan_in**0.5)
-        return torch.stack(parts, dim=axis).to(self.device).requires_grad_()
+        return torch.stack(parts).to(self.device).requires_grad_()
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Vectors (m, b, d) of x (b, f); `keep` (f, m) holds 0 for masked columns of each model."""
+        """Vectors (m, b, d) of x (m, b, f), or of x (b, f) by every model; `keep` (m, f) is 0 for masked columns."""
         first = self.weights[0] if keep is None else self.weights[0] * keep[:, :, None]
-        f, m, h = first.shape
-        z = (x @ first.reshape(f, m * h)).view(-1, m, h).transpose(0, 1) + self.weights[1]
+        z = torch.matmul(x, first) + self.weights[1]
         for w, b in zip(self.weights[2::2], self.weights[3::2]):
             z = torch.baddbmm(b, torch.relu(z), w)
         return z
@@ -90,24 +90,23 @@ class Stack:
         return torch.cat([self.forward(rows[i : i + block]) for i in range(0, len(rows), block)], dim=1)
 
     def masks(self, rng: torch.Generator) -> Tensor:
-        """(f, m): 0 at a random share of the columns, each model its own share, all from one draw."""
-        f = self.weights[0].shape[0]
-        ranks = torch.rand(f, generator=rng, device=self.device).argsort().argsort()
+        """(m, f): 0 at a random share of the columns, each model its own share and its own draw."""
+        m, f, _ = self.weights[0].shape
+        ranks = torch.rand((m, f), generator=rng, device=self.device).argsort(1).argsort(1)
         masked = torch.tensor([min(round(m.mask_fraction * f), f - 1) for m in self.models], device=self.device)
-        return (ranks[:, None] >= masked).float()
+        return (ranks >= masked[:, None]).float()
 
     def step(self, loss: Tensor) -> None:
         """One step of AdamW or Adam for the sum of the models' losses, each with its own learning rate."""
         grads = torch.autograd.grad(loss.sum(), self.weights)
         self.count += 1
         with torch.no_grad():
-            for i, (w, g, (first, second)) in enumerate(zip(self.weights, grads, self.moments)):
-                lr, decay, l2 = (v.transpose(0, 1) if i == 0 else v for v in (self.lr, self.decay, self.l2))
-                g = g + l2 * w
+            for w, g, (first, second) in zip(self.weights, grads, self.moments):
+                g = g + self.l2 * w
                 first.lerp_(g, 0.1)
                 second.lerp_(g * g, 0.001)
                 size = (second / (1 - 0.999**self.count)).sqrt_().add_(1e-8)
-                w.sub_(lr * (decay * w + first / (1 - 0.9**self.count) / size))
+                w.sub_(self.lr * (self.decay * w + first / (1 - 0.9**self.count) / size))
 
 
 def losses(stack: Stack, x: Tensor, y: Tensor | None, kind: str, views: int, rng: torch.Generator) -> Tensor:
@@ -118,7 +117,7 @@ def losses(stack: Stack, x: Tensor, y: Tensor | None, kind: str, views: int, rng
     total = 0.0
     for _ in range(views):
         v = unit(stack.forward(x, stack.masks(rng)))
-        labels = None if kind == "dmati" else torch.cat([y, y])
+        labels = None if kind == "dmati" else torch.cat([y, y], dim=-1)
         total = total + _loss(torch.cat([u, v], dim=1), stack.t, labels, keep_self=False)
     return total / views
 
@@ -133,7 +132,7 @@ def _loss(z: Tensor, t: Tensor, y: Tensor | None, keep_self: bool) -> Tensor:
         near = s.diagonal(b // 2, 1, 2)
         near = torch.cat([near, near], dim=1)
     else:
-        near = s.masked_fill(y[:, None] != y[None], -torch.inf).logsumexp(2)
+        near = s.masked_fill(y[..., :, None] != y[..., None, :], -torch.inf).logsumexp(2)
     return (s.logsumexp(2) - near).mean(1)
 
 
@@ -150,12 +149,12 @@ def train(
 ) -> Iterator[int]:
     """Train on `rows` (n, f), and yield each number of steps in `stops` when it is reached."""
     rng = torch.Generator(device=stack.device).manual_seed(seed)
-    size, order, place = min(batch, len(rows)), torch.empty(0, dtype=torch.long), 0
+    n, m, place = len(rows), len(stack.models), len(rows)
     for step in range(1, max(stops) + 1):
-        if place + size > len(order):
-            order, place = torch.randperm(len(rows), generator=rng, device=stack.device), 0
-        part = order[place : place + size]
-        place += size
+        if place > n - 2:  # a last batch of one row is skipped, as in the library
+            order, place = torch.rand((m, n), generator=rng, device=stack.device).argsort(1), 0
+        part = order[:, place : place + batch]
+        place += batch
         stack.step(losses(stack, rows[part], None if y is None else y[part], kind, views, rng))
         if step in stops:
             yield step
