@@ -340,7 +340,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
     parser.add_argument(
-        "--grid", type=_values, action="append", default=[], help="e.g. temperature=0.5,1 or l2=0.001"
+        "--grid", type=_values, action="append", default=[], help="e.g. temperature=0.5,1 or l2=1e-3"
     )
     parser.add_argument("--seeds", type=int, default=1, help="runs of each setting of the grid")
     parser.add_argument("--layers", type=_layers, default=None, help="encoders to try, e.g. 512 or 512,256-256")

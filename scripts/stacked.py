@@ -3,7 +3,7 @@
 A stack holds m perceptrons, each with its own temperature, learning rate, mask fraction, batches and masks. On a GPU
 32 of them cost little more than one. Batches that the models share would be cheaper, but ten seeds of a setting would
 not be ten runs: their scores would move together, by a point and more. What the library does in one model (losses,
-optimizers, masks of whole columns, K-Means, scores) stands here once more in stacked form; tests hold the two together.
+optimizers, masks of whole columns, K-Means, scores) stands here again in stacked form; tests hold the two together.
 """
 
 from __future__ import annotations
