@@ -83,13 +83,12 @@ LAYERS = {
     "labels": ((256, 256),),
     "links": ((256, 256),),
 }
-VIEWS = 2
 SPLITS = {"labels": (0, 1, 2, 3)}  # of the training nodes; the others hold one fixed split, or several for the probe
 DECAY = {"amazon-photo": 0.1, "acm": 0.02, "cora": 0.02}  # the paper's; 0.05 for the others
 KEPT: dict[tuple[str, float], torch.Tensor] = {}
 VARIED = ("alpha", "temperature", "mask_fraction", "lr", "max_steps")  # and l2: optimizer and weight_decay
-HELD = ("layers", "n_views")
-KEYS = ("alpha", "layers", "temperature", "mask_fraction", "lr", "l2", "n_views", "max_steps", "rows")
+HELD = ("layers", "n_views", "batch_size")
+KEYS = ("alpha", "layers", "temperature", "mask_fraction", "lr", "l2", "n_views", "batch_size", "max_steps", "rows")
 
 
 class Search:
@@ -137,15 +136,22 @@ class Search:
 
     def stacks(self, kind: str, alpha: float, layers, models, seeds, refined: bool = False) -> None:
         """Train one stack for each split, score it at every stop, log the scores."""
-        stops, batch = ((3, 6), 64) if self.args.quick else (STOPS[self.task], 512)
+        stops, batch = ((3, 6), 64) if self.args.quick else (STOPS[self.task], self.args.batch)
+        stops = [stop for stop in stops if stop <= self.args.max_steps]
         layers = (32, 32) if self.args.quick else layers
         for split_seed in (0,) if self.args.quick else SPLITS.get(self.task, (0,)):
             rows, y, score = self.setup(alpha, split_seed)
             stack = Stack(models, rows.shape[1], layers, DECAY.get(self.name, 0.05), self.device)
             began = time.monotonic()
-            for steps in train(stack, rows, stops, kind=kind, y=y, views=VIEWS, batch=batch, seed=seeds[0]):
+            for steps in train(stack, rows, stops, kind=kind, y=y, views=self.args.views, batch=batch, seed=seeds[0]):
                 shared = {"dataset": self.name, "task": self.task, "kind": kind, "alpha": alpha}
-                shared |= {"layers": list(layers), "n_views": VIEWS, "max_steps": steps, "refined": refined}
+                shared |= {
+                    "layers": list(layers),
+                    "n_views": self.args.views,
+                    "batch_size": batch,
+                    "max_steps": steps,
+                    "refined": refined,
+                }
                 self.note(models, shared | {"split": split_seed}, score(stack))
             spent = f"{len(models)} models, {max(stops)} steps, {time.monotonic() - began:.1f} s"
             print(f"  {self.name} {self.task} {kind} alpha {alpha}: {spent}", flush=True)
@@ -222,7 +228,8 @@ def promising(rows: list[dict], top: int) -> list[tuple]:
 def read_log(file: Path) -> list[dict]:
     """The rows of a log of JSON lines, plain or gzipped."""
     text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
-    return [{"l2": 0.0} | json.loads(line) for line in text.splitlines()]  # older logs hold AdamW alone
+    missing = {"l2": 0.0, "batch_size": 512}  # what older logs held fixed
+    return [missing | json.loads(line) for line in text.splitlines()]
 
 
 def winners(log: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
@@ -339,10 +346,11 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--alphas", type=lambda text: [float(a) for a in text.split(",")], default=None)
-    parser.add_argument(
-        "--grid", type=_values, action="append", default=[], help="e.g. temperature=0.5,1 or l2=1e-3"
-    )
+    parser.add_argument("--grid", type=_values, action="append", default=[], help="e.g. temperature=0.5,1 or l2=1e-3")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each setting of the grid")
+    parser.add_argument("--max-steps", type=int, default=10**6)
+    parser.add_argument("--views", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--layers", type=_layers, default=None, help="encoders to try, e.g. 512 or 512,256-256")
     parser.add_argument(
         "--again", type=Path, default=None, help="no grid: the best settings of this log, with new seeds"

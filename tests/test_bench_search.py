@@ -165,14 +165,14 @@ def test_a_winner_for_clustering_leaves_the_other_tasks_alone(
     search = load("search_recipes")
     log, book = tmp_path / "log.jsonl", tmp_path / "recipes.toml"
     values = {"alpha": 0.1, "temperature": 1.0, "mask_fraction": 0.2, "lr": 0.01, "max_steps": 3, "layers": [4]}
-    values |= {"n_views": 2, "optimizer": "adamw", "weight_decay": 0.05}
+    values |= {"n_views": 2, "batch_size": 512, "optimizer": "adamw", "weight_decay": 0.05}
     before = {key: {"value": value, "source": "guess"} for key, value in values.items()}
     before |= {"links": {"lr": {"value": 0.02, "source": "tuned"}}, "classification": {}}
     book.write_text("# head\n" + search._toml_block("dblp", before))
     monkeypatch.setattr(search, "RECIPES", book)
     row = {"dataset": "dblp", "task": "clustering", "kind": "dmati", "refined": True, "split": 0, "seed": 11}
     row |= {"alpha": 0.9, "layers": [7], "temperature": 3.0, "mask_fraction": 0.7, "lr": 0.5, "l2": 0.25}
-    log.write_text(json.dumps(row | {"n_views": 9, "max_steps": 5, "rows": "unit", "score": 1.0}))
+    log.write_text(json.dumps(row | {"n_views": 9, "batch_size": 8, "max_steps": 5, "rows": "unit", "score": 1.0}))
     search.apply(log)
     after = tomllib.loads(book.read_text())["dblp"]
     assert after["optimizer"] == {"value": "adam", "source": "tuned"} and after["weight_decay"]["value"] == 0.25
