@@ -139,8 +139,8 @@ def complexity_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     about = (
         "Measured exponent of the cost in each size, the others fixed (0: does not grow, 1: linear). DMAT-i: one "
         "training step, and apart from it the filter, which runs once; the other methods: their whole fit on the "
-        "graph. All layers are as wide as the features. Small sizes hide under fixed costs. The paper's column is that of "
-        "training alone."
+        "graph. All layers are as wide as the features. Small sizes hide under fixed costs. The paper's column is "
+        "that of training alone."
     )
     return [about, markdown_table(["", *SIZES.values(), "paper, O()"], rows)]
 
