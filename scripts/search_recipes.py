@@ -72,9 +72,9 @@ SPECIAL = {
     ("clustering", "citeseer"): GRIDS["clustering"] | {"temperature": (1.0, 2.0, 4.0)},
 }
 STOPS = {
-    "clustering": (30, 60, 100, 200, 400, 600, 800, 1200, 1500),
+    "clustering": (10, 30, 60, 100, 200, 400, 600, 800, 1200, 1500),
     "classification": (100, 300, 1000),
-    "labels": (30, 60, 100, 200),
+    "labels": (15, 30, 60, 100, 200),
     "links": (60, 150, 300, 600, 1200),
 }
 LAYERS = {

@@ -104,6 +104,14 @@ def test_training_lowers_the_loss_and_stops_where_told() -> None:
     assert (stacked.losses(stack, rows, None, "dmati", 1, rng) < before).all()
 
 
+def test_models_of_a_stack_have_their_own_batches() -> None:
+    rows = stacked.unit(torch.randn(60, 6, generator=torch.Generator().manual_seed(0)))
+    stack = stacked.Stack([stacked.Model(0.5, 0.0, 0.01)] * 2, 6, (5, 4), 0.1, "cpu")  # equal in all but the batches
+    assert torch.equal(stack.weights[0][0], stack.weights[0][1])
+    list(stacked.train(stack, rows, (3,), batch=20))
+    assert not torch.allclose(stack.weights[0][0], stack.weights[0][1])
+
+
 def test_cluster_scores_equal_the_librarys() -> None:
     rng = np.random.default_rng(0)
     y, clusters = rng.integers(0, 4, 50), rng.integers(0, 4, (3, 50))
