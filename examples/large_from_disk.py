@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 import tuplet
-from tuplet.convert import convert
-from tuplet.encoder import encode, make_encoder
-from tuplet.vectors import write_vectors
+from tuplet.io.convert import convert
+from tuplet.io.vectors import write_vectors
+from tuplet.training.encoder import encode, make_encoder
 
 
 def write_parts(folder: Path, n: int, f: int = 32) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import tuplet
-from tuplet.updates import embed_changed, embed_new, follow
+from tuplet.models.new_nodes import embed_changed, embed_new, follow
 
 
 def split(graph: tuplet.Graph, new: int) -> tuple[tuplet.Graph, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import tuplet
-from tuplet.vectors import read_vectors, write_vectors
+from tuplet.io.vectors import read_vectors, write_vectors
 
 
 def write_files(folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 import tuplet
-from tuplet.doors import from_pyg, to_pyg
+from tuplet.io.libraries import from_pyg, to_pyg
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tuplet import cluster_nodes, load_dataset, repeat
-from tuplet.results import Summary
+from tuplet.evaluation.results import Summary
 
 PUBLISHED = Path(__file__).parent.parent / "benchmarks" / "paper" / "published" / "clustering.csv"
 DATASETS = ["acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy"]

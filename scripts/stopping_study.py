@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from tuplet import DMATi, cluster_nodes, load_dataset
-from tuplet import batches as row_batches
-from tuplet.criteria import CRITERIA, sample_edges
-from tuplet.encoder import encode, make_encoder
-from tuplet.train_config import DEFAULT_STEPS
-from tuplet.trainer import TrainConfig, train
+from tuplet.training import batches as row_batches
+from tuplet.training.config import DEFAULT_STEPS
+from tuplet.training.criteria import CRITERIA, sample_edges
+from tuplet.training.encoder import encode, make_encoder
+from tuplet.training.loop import TrainConfig, train
 
 EIGHT = ["cora", "citeseer", "pubmed", "acm", "dblp", "amazon-photo", "coauthor-cs", "coauthor-phy"]
 

@@ -15,7 +15,7 @@ from tuplet import InputError, baselines, load_dataset, metrics
 from tuplet._check import MissingExtraError
 from tuplet.baselines import AGC, AGE, DGI, GCA, SDCN, SSGC, DeepWalk, FilterSVD, KMeansFeatures, ProGCL
 from tuplet.datasets import datasets
-from tuplet.tasks import cluster_nodes
+from tuplet.evaluation.tasks import cluster_nodes
 
 QUICK = {
     "KMeans": lambda: KMeansFeatures(3, n_init=1),

@@ -22,8 +22,8 @@ from tuplet.bench.rows import KEYS, append_row, done_keys, read_rows, row_key
 from tuplet.bench.run import RunState, _groups, run_jobs
 from tuplet.bench.spec import Job
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.weights import ppr
 
 TINY = {"layers": [8, 4], "max_steps": 2, "batch_size": 16}
 
@@ -205,7 +205,7 @@ def test_no_label_reaches_an_unsupervised_fit(toy: Graph, spy: type[Spy], task: 
 def test_supervised_training_sees_the_labels_of_the_training_nodes_only(toy: Graph, spy: type[Spy]) -> None:
     row = Bench().run(Job("classification", "toy", "SSGC", "train", 3, {}))
     assert "error" not in row, row
-    from tuplet.splits import split_nodes
+    from tuplet.graph.splits import split_nodes
 
     split = split_nodes(toy.y, seed=3)  # type: ignore[arg-type]
     y = spy.seen[0].y
@@ -215,7 +215,7 @@ def test_supervised_training_sees_the_labels_of_the_training_nodes_only(toy: Gra
 
 
 def test_link_prediction_fits_on_the_graph_without_the_held_out_edges(toy: Graph, spy: type[Spy]) -> None:
-    from tuplet.splits import split_edges
+    from tuplet.graph.splits import split_edges
 
     row = Bench().run(Job("links", "toy", "SSGC", "all", 5, {}))
     assert {"auc", "ap"} <= set(row["metrics"])
@@ -224,16 +224,16 @@ def test_link_prediction_fits_on_the_graph_without_the_held_out_edges(toy: Graph
 
 
 def test_dmati_on_the_training_nodes_trains_on_their_rows_only(toy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tuplet.trainer
+    import tuplet.training.loop
 
-    sizes, plain = [], tuplet.trainer.train
+    sizes, plain = [], tuplet.training.loop.train
 
     def watched(encoder: Any, rows: Any, *args: Any, **how: Any) -> Any:
         sizes.append(rows.shape[0])
         assert how.get("labels") is None
         return plain(encoder, rows, *args, **how)
 
-    monkeypatch.setattr(tuplet.trainer, "train", watched)
+    monkeypatch.setattr(tuplet.training.loop, "train", watched)
     row = Bench().run(Job("classification", "toy", "DMAT-i", "train", 0, TINY))
     assert "error" not in row, row
     assert sizes == [12]

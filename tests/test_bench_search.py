@@ -14,8 +14,8 @@ import torch
 from tests.conftest import random_graph
 from tuplet import losses, metrics
 from tuplet.filters import GraphFilter
-from tuplet.splits import split_edges, split_nodes
-from tuplet.weights import ppr
+from tuplet.filters.weights import ppr
+from tuplet.graph.splits import split_edges, split_nodes
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -131,7 +131,7 @@ def test_kmeans_finds_far_groups_in_every_model() -> None:
 
 
 def test_link_scores_equal_the_librarys() -> None:
-    from tuplet.links import score_links
+    from tuplet.evaluation.links import score_links
 
     graph = random_graph(60, 6, p=0.2)
     split = split_edges(graph, seed=0)

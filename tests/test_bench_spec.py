@@ -147,9 +147,9 @@ def test_there_is_a_recipe_for_each_of_the_eight_graphs() -> None:
 
 @pytest.mark.parametrize("dataset", sorted(EIGHT))
 def test_every_recipe_fits_its_estimator_and_names_its_sources(dataset: str) -> None:
-    from tuplet.methods import make_estimator
-    from tuplet.probe import classify_nodes
-    from tuplet.tasks import cluster_nodes
+    from tuplet.evaluation._probe import classify_nodes
+    from tuplet.evaluation.tasks import cluster_nodes
+    from tuplet.models.registry import make_estimator
 
     cases = [("clustering", "DMAT-i", "all"), ("classification", "DMAT-i", "all"), ("links", "DMAT-i", "all")]
     cases += [("classification", method, "train") for method in ("DMT", "DMAT", "DMAT-i")]

@@ -15,9 +15,17 @@ import torch
 from safetensors.torch import load_file
 
 from tuplet._check import InputError
-from tuplet.checkpoint import CHECKPOINT, Checkpoints, read_model, read_state, restore, write_model, write_state
-from tuplet.encoder import make_encoder
-from tuplet.trainer import TrainConfig, train
+from tuplet.training.checkpoint import (
+    CHECKPOINT,
+    Checkpoints,
+    read_model,
+    read_state,
+    restore,
+    write_model,
+    write_state,
+)
+from tuplet.training.encoder import make_encoder
+from tuplet.training.loop import TrainConfig, train
 
 ROWS = np.random.default_rng(0).random((50, 9), dtype=np.float32)
 CONFIG = TrainConfig(max_steps=17, batch_size=16, check_every=4)
@@ -48,8 +56,8 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path
 
 CHILD = """
 import sys, time, numpy as np
-from tuplet.encoder import make_encoder
-from tuplet.trainer import Checkpoints, TrainConfig, train
+from tuplet.training.encoder import make_encoder
+from tuplet.training.loop import Checkpoints, TrainConfig, train
 rows = np.random.default_rng(0).random((50, 9), dtype=np.float32)
 slow = lambda phase, done: (print("step", flush=True), time.sleep(0.05))
 train(make_encoder(9, (6, 4), 0), rows, TrainConfig(max_steps=17, batch_size=16, check_every=4), seed=3,

@@ -37,8 +37,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Vectors of Cora by a training-free method: quick and good enough to measure."""
     from tuplet import load_dataset
-    from tuplet.methods import make_estimator
-    from tuplet.vectors import write_vectors
+    from tuplet.io.vectors import write_vectors
+    from tuplet.models.registry import make_estimator
 
     graph = load_dataset("cora")
     path = tmp_path_factory.mktemp("cli") / "vectors.parquet"
@@ -58,7 +58,7 @@ def test_version(run: Run) -> None:
 
 def test_embed_writes_ids_and_vectors(run: Run, tmp_path: Path) -> None:
     from tuplet import load_dataset
-    from tuplet.vectors import read_vectors
+    from tuplet.io.vectors import read_vectors
 
     out = tmp_path / "v.parquet"
     code, text, _ = run("embed", "cora", "-o", out, "--method", "FilterSVD", "-q", "--json")
@@ -70,7 +70,7 @@ def test_embed_writes_ids_and_vectors(run: Run, tmp_path: Path) -> None:
 
 
 def test_cluster_prints_the_six_metrics(run: Run, vectors: Path, tmp_path: Path) -> None:
-    from tuplet.vectors import read_vectors
+    from tuplet.io.vectors import read_vectors
 
     out = tmp_path / "clustered.parquet"
     code, text, _ = run("cluster", vectors, "--graph", "cora", "--seeds", 2, "--json", "-o", out)

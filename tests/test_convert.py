@@ -13,15 +13,15 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-import tuplet.buckets
-import tuplet.convert as module
-import tuplet.edge_stream
-import tuplet.id_maps
+import tuplet.io._edge_stream
+import tuplet.io._external_sort
+import tuplet.io._id_maps
+import tuplet.io.convert as module
 from tuplet import Graph, InputError, read_graph
-from tuplet.buckets import Plan
-from tuplet.convert import convert
-from tuplet.id_maps import BitmapMap, Collector, SortedMap, TextMap
-from tuplet.store import open_graph
+from tuplet.io._external_sort import Plan
+from tuplet.io._id_maps import BitmapMap, Collector, SortedMap, TextMap
+from tuplet.io.convert import convert
+from tuplet.io.folder import open_graph
 
 
 def same(a: Graph, b: Graph) -> bool:
@@ -41,7 +41,7 @@ def random_edges(m: int = 3000, n: int = 400, seed: int = 0) -> pa.Table:
 @pytest.fixture
 def tiny_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 500 edges, and buckets that hold 1024 entries: the hub's bucket is split again."""
-    monkeypatch.setattr(tuplet.edge_stream, "ROWS", 500)
+    monkeypatch.setattr(tuplet.io._edge_stream, "ROWS", 500)
     make = Plan.make.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(Plan, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
 
@@ -195,7 +195,7 @@ def test_truncated_parquet_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_maps_agree_with_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuplet.id_maps, "_PENDING", 40)
+    monkeypatch.setattr(tuplet.io._id_maps, "_PENDING", 40)
     rng = np.random.default_rng(0)
     asked = rng.integers(-5, 4000, 500)
     for scale, kind in ((1, BitmapMap), (10**14, SortedMap), (None, TextMap)):

@@ -8,7 +8,9 @@ from sklearn.metrics import davies_bouldin_score
 
 from tests.conftest import random_graph
 from tuplet._check import InputError
-from tuplet.criteria import (
+from tuplet.graph import Graph
+from tuplet.rows.kmeans import Clusters, kmeans, scale_rows
+from tuplet.training.criteria import (
     CRITERIA,
     davies_bouldin,
     effective_rank,
@@ -18,8 +20,6 @@ from tuplet.criteria import (
     sampled_modularity,
     stability,
 )
-from tuplet.graph import Graph
-from tuplet.kmeans import Clusters, kmeans, scale_rows
 
 
 def blobs(spread: float, seed: int = 0) -> np.ndarray:

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tuplet.datasets as module
+import tuplet.datasets._load as module
 from tuplet import InputError, load_dataset
 from tuplet.datasets import Dataset, content_of, dataset_names, dataset_path, datasets, fetch_dataset
-from tuplet.npz import read_npz
-from tuplet.sources import git_blob
-from tuplet.unpickle import safe_unpickle
+from tuplet.datasets._sources import git_blob
+from tuplet.datasets._unpickle import safe_unpickle
+from tuplet.io.npz import read_npz
 
 
 def test_shipped_cora_has_paper_ids_and_class_names() -> None:

@@ -15,7 +15,16 @@ import torch
 
 from tests.conftest import random_graph
 from tuplet import Graph, InputError
-from tuplet.doors import from_frames, from_igraph, from_networkx, from_pyg, to_igraph, to_networkx, to_pandas, to_pyg
+from tuplet.io.libraries import (
+    from_frames,
+    from_igraph,
+    from_networkx,
+    from_pyg,
+    to_igraph,
+    to_networkx,
+    to_pandas,
+    to_pyg,
+)
 
 CASES = [{}, {"weighted": True}, {"directed": True}, {"weighted": True, "directed": True}]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tuplet import encoder as encoder_module
 from tuplet._check import InputError
-from tuplet.encoder import encode, layer_sizes, make_encoder
+from tuplet.training import encoder as encoder_module
+from tuplet.training.encoder import encode, layer_sizes, make_encoder
 
 
 def test_the_last_layer_is_linear_and_relu_stands_between() -> None:

@@ -18,13 +18,13 @@ from sklearn.pipeline import make_pipeline
 import tuplet
 from tests.conftest import random_graph
 from tests.estimator_checks import CHECKS, UNSUPERVISED_CHECKS
-from tuplet import features
 from tuplet._check import InputError
-from tuplet.estimators import DMAT, DMT, DMATi, load
-from tuplet.features import unit_features
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import heat, ppr
 from tuplet.graph import Graph
-from tuplet.weights import heat, ppr
+from tuplet.models.dmat import DMAT, DMT, DMATi, load
+from tuplet.rows import unit as features
+from tuplet.rows.unit import unit_features
 
 QUICK: dict[str, Any] = {"layers": (8, 4), "max_steps": 3, "batch_size": 16}
 ALL = [DMATi, DMAT, DMT]
@@ -43,8 +43,8 @@ def test_dmat_and_dmt_keep_the_contract(check: Callable[[Any], None], cls: Any) 
 
 def test_fit_is_the_filter_then_the_loop_then_the_encoder(small_graph: Graph) -> None:
     """fit written out with the public functions gives the same bits."""
-    from tuplet.encoder import encode, make_encoder
-    from tuplet.trainer import TrainConfig, train
+    from tuplet.training.encoder import encode, make_encoder
+    from tuplet.training.loop import TrainConfig, train
 
     model = DMATi(**QUICK, alpha=0.2, temperature=0.8, mask_fraction=0.4, seed=3).fit(small_graph)
     x = small_graph.x / np.linalg.norm(small_graph.x, axis=1, keepdims=True)

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from tests.conftest import random_graph
+from tests.reference import dense_filter, dense_operator, dense_pagerank
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import custom, heat, laplacian, markov, ppr
 from tuplet.graph import Graph
-from tuplet.kernels.reference import dense_filter, dense_operator, dense_pagerank
-from tuplet.weights import custom, heat, laplacian, markov, ppr
 
 FAMILIES = [ppr(0.1), ppr(0.6), heat(3.0), markov(8, 0.1), laplacian(6), laplacian(3, 0.7), custom([0.5, 0, -0.5])]
 
@@ -126,7 +126,7 @@ def test_sparse_features_are_never_densified_as_a_whole(monkeypatch):
 def test_narrow_blocks_give_the_same_bits_as_wide_ones(monkeypatch):
     g = random_graph(60, 300)
     wide = GraphFilter().transform(g)
-    monkeypatch.setattr("tuplet.filter_run.WORK", 1)
+    monkeypatch.setattr("tuplet.filters._run.WORK", 1)
     assert np.array_equal(GraphFilter().transform(g), wide)
 
 
@@ -162,7 +162,7 @@ def test_input_is_left_as_it_was(small_graph):
 @pytest.mark.parametrize("reduction", ["projection", "svd"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_reducing_columns_first_is_reducing_them_afterwards(reduction, kind, caplog):
-    from tuplet.filter_reduce import column_map
+    from tuplet.filters._reduce import column_map
 
     g = random_graph(60)
     x = sp.random_array((60, 400), density=0.2, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
@@ -260,7 +260,7 @@ def test_estimate_tells_products_and_bytes(small_graph):
 
 def test_importing_filters_does_not_import_torch_or_numba():
     code = (
-        "import sys, tuplet.filters, tuplet.synth, tuplet.weights;"
+        "import sys, tuplet.filters, tuplet.graph.synth, tuplet.filters.weights;"
         "print([name for name in ('torch', 'numba', 'sklearn') if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

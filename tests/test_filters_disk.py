@@ -15,20 +15,20 @@ import pytest
 import scipy.sparse as sp
 
 from tests.conftest import random_graph
-from tuplet import filter_disk
 from tuplet._check import InputError
-from tuplet.filter_rows import forget_pages
 from tuplet.filters import GraphFilter
-from tuplet.synth import rmat
-from tuplet.weights import ppr
+from tuplet.filters import _disk as filter_disk
+from tuplet.filters._read import forget_pages
+from tuplet.filters.weights import ppr
+from tuplet.graph.synth import rmat
 
 
 @pytest.fixture
 def narrow(monkeypatch):
     """Blocks of 16 columns and cut input files, as on a machine with little memory."""
-    monkeypatch.setattr("tuplet.filter_run.block_width", lambda op, f, *rest: min(f, 16))
-    monkeypatch.setattr("tuplet.filter_disk.must_split", lambda x, memory, blocks: isinstance(x, np.memmap))
-    monkeypatch.setattr("tuplet.filter_disk._CHUNK", 1000)  # bytes: several chunks even here
+    monkeypatch.setattr("tuplet.filters._run.block_width", lambda op, f, *rest: min(f, 16))
+    monkeypatch.setattr("tuplet.filters._disk.must_split", lambda x, memory, blocks: isinstance(x, np.memmap))
+    monkeypatch.setattr("tuplet.filters._disk._CHUNK", 1000)  # bytes: several chunks even here
 
 
 def mapped(path, x):
@@ -98,9 +98,9 @@ def test_a_killed_process_goes_on_where_it_was(tmp_path):
     np.savez(tmp_path / "g.npz", indptr=g.indptr, indices=g.indices)
     np.save(tmp_path / "x.npy", g.x)
     code = f"""
-import numpy as np, time, tuplet.filter_run, tuplet.filter_disk
-tuplet.filter_run.block_width = lambda op, f, *rest: 4
-tuplet.filter_disk.must_split = lambda *a: True
+import numpy as np, time, tuplet.filters._run, tuplet.filters._disk
+tuplet.filters._run.block_width = lambda op, f, *rest: 4
+tuplet.filters._disk.must_split = lambda *a: True
 from tuplet import Graph, GraphFilter
 raw = np.load(r"{tmp_path / "g.npz"}")
 g = Graph(raw["indptr"], raw["indices"], x=np.load(r"{tmp_path / "x.npy"}", mmap_mode="r"))
@@ -171,7 +171,8 @@ def test_peak_memory_stays_within_the_budget(tmp_path):
     """200,000 nodes x 700 columns, 560 MB in and out, under 500 MB."""
     code = f"""
 import numpy as np, re
-from tuplet import GraphFilter, synth
+from tuplet import GraphFilter
+from tuplet.graph import synth
 g = synth.rmat(200_000, 5, seed=0)
 x = np.lib.format.open_memmap(r"{tmp_path / "x.npy"}", "w+", np.float32, (g.n_nodes, 700))
 for start in range(0, g.n_nodes, 10_000):

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests.conftest import random_graph
-from tuplet import filter_gpu
 from tuplet._check import InputError
-from tuplet.filter_operator import make_operator, make_plan
-from tuplet.filter_rows import make_reader
 from tuplet.filters import GraphFilter
-from tuplet.weights import custom, ppr
+from tuplet.filters import _gpu as filter_gpu
+from tuplet.filters._operator import make_operator, make_plan
+from tuplet.filters._read import make_reader
+from tuplet.filters.weights import custom, ppr
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 
@@ -75,7 +75,7 @@ def test_a_result_on_disk_may_come_through_the_device(full, whole, monkeypatch, 
     want = GraphFilter(device="cpu").transform(g)
     real = filter_gpu.DeviceFilter
     monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
-    monkeypatch.setattr("tuplet.filter_run.block_width", lambda op, f, *rest: 16)
+    monkeypatch.setattr("tuplet.filters._run.block_width", lambda op, f, *rest: 16)
     monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 16 if whole else 0)
     monkeypatch.setattr(
         filter_gpu, "DeviceFilter", lambda op, plan, r, device: (Full if full else real)(op, plan, r, "cpu")
@@ -130,7 +130,7 @@ def test_large_work_goes_to_cuda_where_there_is_one(monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
 def test_cuda_equals_the_cpu_on_a_larger_graph():
-    from tuplet.synth import rmat
+    from tuplet.graph.synth import rmat
 
     g = rmat(20_000, 10, seed=0)
     x = np.random.default_rng(0).normal(size=(20_000, 300)).astype(np.float32)

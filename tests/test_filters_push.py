@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import random_graph
+from tests.reference import dense_operator, dense_pagerank
 from tuplet.filters import GraphFilter
-from tuplet.kernels.reference import dense_operator, dense_pagerank
-from tuplet.weights import ppr
+from tuplet.filters.weights import ppr
 
 
 @pytest.mark.parametrize("r_max", [1e-2, 1e-3, 1e-4])

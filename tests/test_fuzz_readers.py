@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import random_graph
 from tuplet import InputError, read_graph
-from tuplet.convert import convert
-from tuplet.npz import read_npz, write_npz
-from tuplet.store import open_graph, save_graph
-from tuplet.unpickle import safe_unpickle
-from tuplet.vectors import read_vectors, write_vectors
+from tuplet.datasets._unpickle import safe_unpickle
+from tuplet.io.convert import convert
+from tuplet.io.folder import open_graph, save_graph
+from tuplet.io.npz import read_npz, write_npz
+from tuplet.io.vectors import read_vectors, write_vectors
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 CELLS = st.sampled_from(

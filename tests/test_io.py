@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from tests.conftest import random_graph
 from tuplet import InputError, load_dataset, read_graph
-from tuplet.graph_tables import write_graph_tables
-from tuplet.npz import write_npz
-from tuplet.store import save_graph
+from tuplet.io.folder import save_graph
+from tuplet.io.npz import write_npz
+from tuplet.io.write import write_graph_tables
 
 EDGES = "source,target\na,b\nb,c\nc,a\n"
 FEATURES = "id,age,city\na,1,Rome\nb,2,Oslo\nc,3,Rome\n"

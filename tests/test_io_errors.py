@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tuplet.edge_tables
+import tuplet.io._edges
 from tuplet import InputError, read_graph
 
 EDGES = "source,target\na,b\nb,c\n"
@@ -80,8 +80,8 @@ def test_truncated_parquet(tmp_path: Path, share: float) -> None:
 
 
 def test_too_many_edges_point_to_convert(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tuplet.edge_tables.MAX_ROWS == 2**31
-    monkeypatch.setattr(tuplet.edge_tables, "MAX_ROWS", 3)
+    assert tuplet.io._edges.MAX_ROWS == 2**31
+    monkeypatch.setattr(tuplet.io._edges, "MAX_ROWS", 3)
     with pytest.raises(InputError, match=r"have 3 rows.*tuplet convert"):
         read_graph([[0, 1], [1, 2], [2, 3]])
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests import reference
 from tests.conftest import random_graph
-from tuplet.filter_operator import make_operator
-from tuplet.kernels import csr, push, reference, spmm
+from tuplet.filters._operator import make_operator
+from tuplet.kernels import csr, push, spmm
 
 
 def one_hop(graph, z, *, dtype=np.int32, loop=1.0, threads=None, **factors):

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from tests.conftest import random_graph
 from tuplet import metrics
 from tuplet._check import InputError
+from tuplet.evaluation.links import ROWS, leaks, pair_scores, predict_links, score_links
 from tuplet.graph import Graph
-from tuplet.links import ROWS, leaks, pair_scores, predict_links, score_links
-from tuplet.splits import EdgeSplit, rewire, split_edges, without_edges
+from tuplet.graph.splits import EdgeSplit, rewire, split_edges, without_edges
 
 
 def smoothed(graph: Graph) -> np.ndarray:
@@ -134,7 +134,7 @@ def test_our_filter_never_sees_a_held_out_edge(direction: str) -> None:
 
 @pytest.mark.slow
 def test_dmati_never_sees_a_held_out_edge() -> None:
-    from tuplet.estimators import DMATi
+    from tuplet.models.dmat import DMATi
 
     graph = random_graph(60, p=0.1)
     split = split_edges(graph, val=0.1, test=0.2)

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tuplet import losses_blockwise
+from tuplet.losses import _log_sums as losses_blockwise
 from tuplet.losses import contrastive_loss, dmat_loss, dmati_loss, dmt_loss, to_unit, tuplet_loss, unbiased_loss
-from tuplet.losses_blockwise import cross_log_sums, self_log_sums
+from tuplet.losses._log_sums import cross_log_sums, self_log_sums
 
 quick = settings(max_examples=25, deadline=None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuplet import neighbors
 from tuplet._check import InputError
+from tuplet.rows import neighbors
 
 
 def brute(z: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:

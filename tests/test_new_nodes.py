@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tuplet import InputError, read_graph
-from tuplet.new_nodes import read_new_nodes
+from tuplet.io.new_nodes import read_new_nodes
 
 EDGES = [("a", "b"), ("b", "c")]
 TABLE = {"id": ["a", "b", "c"], "age": [1, 2, 3], "kind": ["x", "y", "x"], "words": [["p"], ["q", "p"], []]}

@@ -15,13 +15,13 @@ from tests.conftest import random_graph
 from tests.estimator_checks import UNSUPERVISED_CHECKS
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
+from tuplet.graph.synth import block_model
 from tuplet.metrics import accuracy
-from tuplet.self_labels import confident
-from tuplet.selfdmat import SelfDMAT
-from tuplet.spectral import filtered_rows, fit_spectrum, rarity
-from tuplet.synth import block_model
-from tuplet.weights import ppr
+from tuplet.models._self_labels import confident
+from tuplet.models._spectrum import filtered_rows, fit_spectrum, rarity
+from tuplet.models.selfdmat import SelfDMAT
 
 QUICK: dict[str, Any] = {"n_clusters": 3, "max_steps": 3, "layers": (8, 4), "n_init": 2}
 

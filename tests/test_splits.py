@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 from tests.conftest import random_graph
 from tuplet._check import InputError
-from tuplet.edges import edge_blocks, has_edges, joined
 from tuplet.graph import Graph
-from tuplet.splits import rewire, sample_non_edges, split_edges, split_nodes, with_edges, without_edges
+from tuplet.graph.edges import edge_blocks, has_edges, joined
+from tuplet.graph.splits import rewire, sample_non_edges, split_edges, split_nodes, with_edges, without_edges
 
 kinds = pytest.mark.parametrize(
     ("weighted", "directed"), [(False, False), (True, False), (False, True), (True, True)]

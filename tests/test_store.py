@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tuplet.store as module
+import tuplet.io.folder as module
 from tests.conftest import random_graph
 from tuplet import Graph, InputError, load_dataset
-from tuplet.store import open_graph, save_graph
+from tuplet.io.folder import open_graph, save_graph
 
 
 @pytest.mark.parametrize("options", [{}, {"weighted": True}, {"directed": True}])

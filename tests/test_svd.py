@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuplet import svd
 from tuplet._check import InputError
-from tuplet.svd import operator_svd, orthonormal, times, transposed_times, truncated_svd
+from tuplet.rows import svd
+from tuplet.rows.svd import operator_svd, orthonormal, times, transposed_times, truncated_svd
 
 
 def low_rank(n: int = 60, f: int = 25, rank: int = 6, seed: int = 0, noise: float = 1e-3) -> Any:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tuplet import synth
 from tuplet._check import InputError
+from tuplet.graph import synth
 from tuplet.kernels import rmat
 
 

@@ -12,15 +12,15 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
-import tuplet.kmeans as km
+import tuplet.rows.kmeans as km
 from tests.conftest import random_graph
 from tuplet import metrics
 from tuplet._check import InputError
 from tuplet._seed import seed_of
+from tuplet.evaluation.results import Result, repeat
+from tuplet.evaluation.tasks import classify_nodes, cluster_nodes
 from tuplet.graph import Graph
-from tuplet.results import Result, repeat
-from tuplet.splits import NodeSplit, split_nodes
-from tuplet.tasks import classify_nodes, cluster_nodes
+from tuplet.graph.splits import NodeSplit, split_nodes
 
 
 def blobs(k: int = 4, size: int = 40, *, spread: float = 0.25, seed: int = 0, d: int = 8) -> tuple[np.ndarray, Graph]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import random_graph
-from tuplet import theory
 from tuplet._check import InputError
+from tuplet.evaluation import theory
 
 
 def vectors(n: int = 60, k: int = 3, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

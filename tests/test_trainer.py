@@ -15,14 +15,21 @@ import pytest
 import torch
 from torch import nn
 
-from tuplet import batches
 from tuplet._check import InputError
-from tuplet.batches import batch_indices, block_plan, is_memory_map, pick_device, step_indices, steps_per_epoch
-from tuplet.encoder import make_encoder
 from tuplet.losses import dmati_loss, to_unit
-from tuplet.trainer import TrainConfig, train
-from tuplet.training_state import History
-from tuplet.views import draw_columns, mask_columns
+from tuplet.training import batches
+from tuplet.training.batches import (
+    batch_indices,
+    block_plan,
+    is_memory_map,
+    pick_device,
+    step_indices,
+    steps_per_epoch,
+)
+from tuplet.training.encoder import make_encoder
+from tuplet.training.loop import TrainConfig, train
+from tuplet.training.state import History
+from tuplet.training.views import draw_columns, mask_columns
 
 ROWS = np.random.default_rng(0).random((70, 12), dtype=np.float32)
 SMALL: dict[str, Any] = {"batch_size": 16, "n_views": 2}

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from tests.conftest import random_graph
+from tests.reference import dense_filter, dense_operator, dense_pagerank
 from tuplet import DMATi, Graph, GraphFilter, InputError
-from tuplet.kernels.reference import dense_filter, dense_operator, dense_pagerank
-from tuplet.live_rows import LiveRows
-from tuplet.updates import embed_changed, embed_new, follow, local_rows
-from tuplet.weights import heat, markov, ppr
+from tuplet.filters.live import LiveRows
+from tuplet.filters.weights import heat, markov, ppr
+from tuplet.models.new_nodes import embed_changed, embed_new, follow, local_rows
 
 TOL = 1e-5
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import tuplet.vectors as module
+import tuplet.io.vectors as module
 from tests.conftest import random_graph
 from tuplet import InputError
-from tuplet.vectors import Vectors, align, read_vectors, write_vectors
+from tuplet.io.vectors import Vectors, align, read_vectors, write_vectors
 
 Z = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
 

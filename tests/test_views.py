@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from tuplet.encoder import make_encoder
 from tuplet.losses import (
     dmat_anchor,
     dmat_loss,
@@ -18,7 +17,8 @@ from tuplet.losses import (
     dmati_stack,
     to_unit,
 )
-from tuplet.views import draw_columns, mask_columns, n_masked, picks_kept, stacked_backward, views_backward
+from tuplet.training.encoder import make_encoder
+from tuplet.training.views import draw_columns, mask_columns, n_masked, picks_kept, stacked_backward, views_backward
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.6, 0.95])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tuplet._check import InputError
-from tuplet.weights import custom, heat, laplacian, markov, ppr
+from tuplet.filters.weights import custom, heat, laplacian, markov, ppr
 
 FAMILIES = [
     ppr(0.1),

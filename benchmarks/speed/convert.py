@@ -37,7 +37,7 @@ def write_edges(folder: Path, edges: int, nodes: int, kind: str, seed: int) -> N
 
 def child(edges: str, out: str, memory: str) -> None:
     """Convert, then print seconds and peak RSS as JSON."""
-    from tuplet.convert import convert
+    from tuplet.io.convert import convert
 
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     phases: dict[str, float] = {}

@@ -27,12 +27,12 @@ if "--gpu" not in sys.argv:
 
 import numpy as np  # noqa: E402  (the thread counts above must be set first)
 
-from tuplet.filter_operator import make_operator  # noqa: E402
-from tuplet.filter_run import free_width  # noqa: E402
 from tuplet.filters import GraphFilter  # noqa: E402
+from tuplet.filters._operator import make_operator  # noqa: E402
+from tuplet.filters._run import free_width  # noqa: E402
+from tuplet.filters.weights import custom, ppr  # noqa: E402
 from tuplet.graph import Graph  # noqa: E402
-from tuplet.synth import rmat  # noqa: E402
-from tuplet.weights import custom, ppr  # noqa: E402
+from tuplet.graph.synth import rmat  # noqa: E402
 
 ALPHA, ERROR = 0.1, 1e-3
 
@@ -245,8 +245,8 @@ def gpu_section(quick: bool) -> None:
     """10^7 nodes x 1000 columns, 4x10^8 stored edges, 10 hops on one GPU."""
     import torch
 
-    from tuplet.filter_gpu import DeviceFilter
-    from tuplet.filter_operator import make_plan
+    from tuplet.filters._gpu import DeviceFilter
+    from tuplet.filters._operator import make_plan
 
     n, f = (20_000, 200) if quick else (10_000_000, 1000)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -288,7 +288,7 @@ def gpu_section(quick: bool) -> None:
 
 
 def rmat_on_device(n: int, edges: int, device: str, chunk: int = 2**25) -> Graph:
-    """R-MAT as in `tuplet.synth`, drawn and sorted by torch: exactly `edges` undirected edges."""
+    """R-MAT as in `tuplet.graph.synth`, drawn and sorted by torch: exactly `edges` undirected edges."""
     import torch
 
     rng = torch.Generator(device).manual_seed(0)

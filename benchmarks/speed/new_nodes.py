@@ -15,10 +15,10 @@ import time
 import numpy as np
 
 from tuplet import DMATi, GraphFilter
-from tuplet.encoder import encode
-from tuplet.live_rows import LiveRows
-from tuplet.synth import rmat
-from tuplet.weights import ppr
+from tuplet.filters.live import LiveRows
+from tuplet.filters.weights import ppr
+from tuplet.graph.synth import rmat
+from tuplet.training.encoder import encode
 
 
 def main() -> None:

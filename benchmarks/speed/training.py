@@ -26,14 +26,14 @@ import numpy as np
 import torch
 
 from tuplet import GraphFilter, load_dataset
-from tuplet.batches import step_indices
-from tuplet.encoder import encode, make_encoder
-from tuplet.features import unit_features
+from tuplet.filters.weights import ppr
 from tuplet.losses import dmati_anchor, dmati_loss, dmati_pair, to_unit
 from tuplet.metrics import accuracy as accuracy_of
-from tuplet.trainer import TrainConfig, train
-from tuplet.views import draw_columns, mask_columns, picks_kept, views_backward
-from tuplet.weights import ppr
+from tuplet.rows.unit import unit_features
+from tuplet.training.batches import step_indices
+from tuplet.training.encoder import encode, make_encoder
+from tuplet.training.loop import TrainConfig, train
+from tuplet.training.views import draw_columns, mask_columns, picks_kept, views_backward
 
 Row = dict[str, Any]
 
@@ -138,9 +138,9 @@ def loss(quick: bool) -> Iterator[Row]:
 
 
 STEP_MEMORY = """
-from tuplet.encoder import make_encoder
+from tuplet.training.encoder import make_encoder
 from tuplet.metrics import accuracy as accuracy_of
-from tuplet.trainer import TrainConfig, train
+from tuplet.training.loop import TrainConfig, train
 b, views = int(sys.argv[1]), int(sys.argv[2])
 rows = np.ones((2 * b, 1000), np.float32)
 train(make_encoder(1000, (8, 4)), rows[:64], TrainConfig(batch_size=32, max_steps=1))
@@ -242,7 +242,7 @@ def gpu_step(quick: bool) -> Iterator[Row]:
 
 def gpu_host(quick: bool) -> Iterator[Row]:
     """The same step with rows in host memory, read ahead by a thread: batch 512 and 4096."""
-    from tuplet import batches
+    from tuplet.training import batches
 
     share, batches.RESIDENT_SHARE = batches.RESIDENT_SHARE, 0.0
     try:

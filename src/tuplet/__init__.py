@@ -11,8 +11,11 @@ Names load when they are first used, so that `import tuplet` does not wait for t
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from tuplet._moved import MovedModules
 
 _HOMES = {
     "InputError": "tuplet._check",
@@ -20,22 +23,30 @@ _HOMES = {
     "read_graph": "tuplet.io",
     "load_dataset": "tuplet.datasets",
     "GraphFilter": "tuplet.filters",
-    "DMT": "tuplet.estimators",
-    "DMAT": "tuplet.estimators",
-    "DMATi": "tuplet.estimators",
-    "SelfDMAT": "tuplet.selfdmat",
-    "load": "tuplet.estimators",
-    "cluster_nodes": "tuplet.tasks",
-    "classify_nodes": "tuplet.tasks",
-    "predict_links": "tuplet.tasks",
-    "repeat": "tuplet.tasks",
-    "split_nodes": "tuplet.splits",
-    "split_edges": "tuplet.splits",
-    "train": "tuplet.trainer",
-    "TrainConfig": "tuplet.trainer",
+    "DMT": "tuplet.models.dmat",
+    "DMAT": "tuplet.models.dmat",
+    "DMATi": "tuplet.models.dmat",
+    "SelfDMAT": "tuplet.models.selfdmat",
+    "load": "tuplet.models.dmat",
+    "cluster_nodes": "tuplet.evaluation.tasks",
+    "classify_nodes": "tuplet.evaluation.tasks",
+    "predict_links": "tuplet.evaluation.tasks",
+    "repeat": "tuplet.evaluation.tasks",
+    "split_nodes": "tuplet.graph.splits",
+    "split_edges": "tuplet.graph.splits",
+    "train": "tuplet.training.loop",
+    "TrainConfig": "tuplet.training.config",
 }
-_MODULES = ("baselines", "losses", "metrics", "theory", "weights", "synth")
+_MODULES = {
+    "baselines": "tuplet.baselines",
+    "losses": "tuplet.losses",
+    "metrics": "tuplet.metrics",
+    "theory": "tuplet.evaluation.theory",
+    "weights": "tuplet.filters.weights",
+    "synth": "tuplet.graph.synth",
+}
 
+sys.meta_path.append(MovedModules())
 try:
     __version__ = version("tuplet")
 except PackageNotFoundError:  # run from a source tree that is not installed
@@ -47,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _MODULES:
-        value = importlib.import_module(f"tuplet.{name}")
+        value = importlib.import_module(_MODULES[name])
     else:
         raise AttributeError(f"module 'tuplet' has no attribute {name!r}")
     globals()[name] = value

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tuplet._check import InputError, check_int
-from tuplet.edges import edge_blocks
 from tuplet.graph import Graph
+from tuplet.graph.edges import edge_blocks
 
 Ints: TypeAlias = "NDArray[np.int64]"
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._seed import stream
-from tuplet.kmeans import kmeans
+from tuplet.rows.kmeans import kmeans
 
 _GRAM_UP_TO = 1200  # columns; below, the f x f eigenproblem is faster than Lanczos
 

@@ -19,8 +19,8 @@ from tuplet.baselines._contract import (
 )
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import laplacian
 from tuplet.graph import Graph
-from tuplet.weights import laplacian
 
 
 class AGC(Baseline):

@@ -18,10 +18,10 @@ from tuplet.baselines._gcn import make_linear
 from tuplet.baselines._memory import check_memory
 from tuplet.baselines._pairs import PairSampler
 from tuplet.baselines._spectral import spectral_labels
-from tuplet.batches import pick_device
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import laplacian
 from tuplet.graph import Graph
-from tuplet.weights import laplacian
+from tuplet.training.batches import pick_device
 
 
 class AGE(Baseline):

@@ -13,8 +13,8 @@ from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report, rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
-from tuplet.batches import pick_device
 from tuplet.graph import Graph
+from tuplet.training.batches import pick_device
 
 
 class DGI(Baseline):

@@ -10,9 +10,9 @@ from tuplet._check import check_int
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
 from tuplet.baselines._spectral import left_singular_vectors
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.kmeans import kmeans, scale_rows
-from tuplet.weights import ppr
+from tuplet.rows.kmeans import kmeans, scale_rows
 
 
 class FilterSVD(Baseline):

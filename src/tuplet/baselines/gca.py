@@ -11,8 +11,8 @@ from tuplet._check import check_number
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
 from tuplet.baselines._memory import check_memory
 from tuplet.baselines._views import ViewSettings, encode_graph, train_views
-from tuplet.batches import pick_device
 from tuplet.graph import Graph
+from tuplet.training.batches import pick_device
 
 _MATRICES = 6  # n x n float32 matrices alive at the peak of one step: 4 saved for backward, 2 in use
 

@@ -14,7 +14,7 @@ from tuplet.baselines._contract import (
     report,
 )
 from tuplet.graph import Graph
-from tuplet.kmeans import kmeans
+from tuplet.rows.kmeans import kmeans
 
 
 class KMeansFeatures(Baseline):

@@ -16,8 +16,8 @@ from tuplet.baselines._contract import Baseline, Progress, Rows, checked_feature
 from tuplet.baselines._memory import check_memory
 from tuplet.baselines._views import ViewSettings, encode_graph, train_views
 from tuplet.baselines.gca import info_nce
-from tuplet.batches import pick_device
 from tuplet.graph import Graph
+from tuplet.training.batches import pick_device
 
 _MATRICES = 12  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 4 in use
 _SAMPLE = 200_000  # similarities that the mixture is fitted to

@@ -22,9 +22,9 @@ from tuplet.baselines._contract import (
     report,
 )
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, dense_tensor, make_linear
-from tuplet.batches import pick_device
 from tuplet.graph import Graph
-from tuplet.kmeans import kmeans
+from tuplet.rows.kmeans import kmeans
+from tuplet.training.batches import pick_device
 
 
 class SDCN(Baseline):

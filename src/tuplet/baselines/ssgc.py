@@ -7,9 +7,9 @@ from typing import Any, Self
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import markov
 from tuplet.graph import Graph
-from tuplet.kmeans import scale_rows
-from tuplet.weights import markov
+from tuplet.rows.kmeans import scale_rows
 
 
 class SSGC(Baseline):

@@ -54,10 +54,10 @@ def figure_names(groups: Sequence[Group]) -> list[str]:
 def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Path:
     """t-SNE of Cora's features, filtered features and DMAT-i vectors by the recipe."""
     from tuplet.datasets import load_dataset
-    from tuplet.estimators import DMATi
     from tuplet.filters import GraphFilter
-    from tuplet.kmeans import scale_rows
-    from tuplet.weights import ppr
+    from tuplet.filters.weights import ppr
+    from tuplet.models.dmat import DMATi
+    from tuplet.rows.kmeans import scale_rows
 
     graph = load_dataset("cora")
     settings = estimator_settings(recipe_settings("cora"))

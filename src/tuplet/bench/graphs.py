@@ -55,14 +55,14 @@ def n_clusters_of(graph: Graph) -> int:
 
 def own_graph(name: str) -> Graph:
     """A block model of `OWN`: the same graph at every call."""
-    from tuplet.synth import block_model
+    from tuplet.graph.synth import block_model
 
     return block_model(**OWN[name], seed=0)
 
 
 def drop_edges(graph: Graph, share: float) -> Graph:
     """The graph without a random share of its edges."""
-    from tuplet.splits import without_edges
+    from tuplet.graph.splits import without_edges
 
     edges = graph.edges()
     gone = stream(0, "dropped edges").permutation(len(edges))[: round(share * len(edges))]

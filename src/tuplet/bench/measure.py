@@ -24,9 +24,9 @@ from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.rows import Row, new_row
 from tuplet.bench.spec import Job, digest
 from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.methods import OURS, make_estimator
-from tuplet.weights import ppr
+from tuplet.models.registry import OURS, make_estimator
 
 log = logging.getLogger("tuplet")
 FILTER_FREE = ("SelfDMAT",)  # ours, but it makes its own filters
@@ -159,7 +159,7 @@ def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
     """The clustering metrics of a fitted model, in percent."""
-    from tuplet.tasks import cluster_nodes
+    from tuplet.evaluation.tasks import cluster_nodes
 
     own = getattr(model, "labels_", None)
     if own is not None:
@@ -183,8 +183,8 @@ def label_values(clusters: NDArray[Any], graph: Graph) -> dict[str, float]:
 
 def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Vectors from 10% of the nodes ("train") or from all without labels ("all"), then a linear classifier."""
-    from tuplet.splits import split_nodes
-    from tuplet.tasks import classify_nodes
+    from tuplet.evaluation.tasks import classify_nodes
+    from tuplet.graph.splits import split_nodes
 
     graph = bench.graph(job.dataset, meter)
     split = split_nodes(graph.y, train=0.1, val=0.1, seed=job.seed)  # type: ignore[arg-type]
@@ -203,8 +203,9 @@ def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter) -> NDArray[np.float32]:
     """DMAT-i vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
-    from tuplet.encoder import encode, make_encoder
-    from tuplet.trainer import TrainConfig, train
+    from tuplet.training.config import TrainConfig
+    from tuplet.training.encoder import encode, make_encoder
+    from tuplet.training.loop import train
 
     model = bench.estimator(job)
     with meter.phase("filter"):
@@ -221,7 +222,7 @@ def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, 
 
 def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
     """The rows that `model`, one of ours, trains on, by its filter and before their own scaling."""
-    from tuplet.features import unit_features
+    from tuplet.rows.unit import unit_features
 
     if not model.unit_rows:
         return cast("NDArray[np.float32]", model.graph_filter.transform(graph))
@@ -231,8 +232,8 @@ def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
 
 def links(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """5% and 10% of the edges held out; everything is fitted on the rest; AUC and average precision on test."""
-    from tuplet.links import score_links
-    from tuplet.splits import split_edges
+    from tuplet.evaluation.links import score_links
+    from tuplet.graph.splits import split_edges
 
     graph = bench.graph(job.dataset, meter)
     split = split_edges(graph.with_(y=None), val=0.05, test=0.1, seed=job.seed)

@@ -22,7 +22,7 @@ from tuplet.bench.meter import Meter, reset_peak, time_limit
 from tuplet.bench.place import DiskPeak, Place, nodes_of
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.spec import Job, load_spec
-from tuplet.filter_rows import forget_pages
+from tuplet.filters._read import forget_pages
 from tuplet.graph import Graph
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def _warm_up(device: str) -> None:
     """Load and compile what every phase uses, so that small rungs do not pay for it."""
-    from tuplet.estimators import DMATi
-    from tuplet.kmeans import kmeans
-    from tuplet.synth import rmat
+    from tuplet.graph.synth import rmat
+    from tuplet.models.dmat import DMATi
+    from tuplet.rows.kmeans import kmeans
 
     graph = rmat(300, 5)
     x = np.empty((300, 8), np.float32)
@@ -127,7 +127,7 @@ class Rung:
     # Each phase has two methods: make it, and open what an earlier run has made.
 
     def _generate(self) -> None:
-        from tuplet.synth import rmat
+        from tuplet.graph.synth import rmat
 
         graph = rmat(self.n, self.settings["edges_per_node"], seed=self.job.seed)
         x = self.place.array("x", (self.n, self.settings["n_features"]), self.settings["dtype"])
@@ -149,7 +149,7 @@ class Rung:
 
     def _filter(self) -> None:
         from tuplet.filters import GraphFilter
-        from tuplet.weights import ppr
+        from tuplet.filters.weights import ppr
 
         chosen = {k: self.settings[k] for k in ("r", "tol") if k in self.settings}
         filter_ = GraphFilter(ppr(self.settings.get("alpha", 0.1)), device=self.device, **chosen)
@@ -161,8 +161,9 @@ class Rung:
         self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
 
     def _train(self) -> None:
-        from tuplet.encoder import make_encoder
-        from tuplet.trainer import TrainConfig, train
+        from tuplet.training.config import TrainConfig
+        from tuplet.training.encoder import make_encoder
+        from tuplet.training.loop import train
 
         if self.place.folder is not None:  # not before the filter's end is noted: a killed run would miss them
             (self.place.folder / "x.npy").unlink(missing_ok=True)
@@ -187,14 +188,14 @@ class Rung:
     def _open_train(self) -> None:
         import torch
 
-        from tuplet.encoder import make_encoder
+        from tuplet.training.encoder import make_encoder
 
         self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
         assert self.place.folder is not None
         self.encoder.load_state_dict(torch.load(self.place.folder / "encoder.pt", weights_only=True))
 
     def _embed(self) -> None:
-        from tuplet.encoder import encode
+        from tuplet.training.encoder import encode
 
         out = self.place.array("vectors", (self.n, self._layers()[-1]), self.settings["dtype"])
         self.vectors = encode(self.encoder, self.rows, out=out)
@@ -203,7 +204,7 @@ class Rung:
         self.vectors = np.load(self.place.path("vectors.npy") or "", mmap_mode="r")
 
     def _kmeans(self) -> None:
-        from tuplet.kmeans import kmeans
+        from tuplet.rows.kmeans import kmeans
 
         if self.clusters is None:  # else the method has assigned them itself
             kmeans(self.vectors, self.settings["clusters"], seed=self.job.seed, n_init=1)
@@ -213,7 +214,7 @@ class Rung:
 
     def _fit(self) -> None:
         from tuplet.bench.measure import parameters
-        from tuplet.methods import make_estimator
+        from tuplet.models.registry import make_estimator
 
         given = {"device": self.device, "seed": self.job.seed, "n_clusters": self.settings["clusters"]}
         given |= estimator_settings(self.job.settings)

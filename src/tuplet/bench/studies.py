@@ -50,7 +50,7 @@ def convergence(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Quartiles of tau0 over the nodes (paper, Eq. 8), measured on trained vectors with the labels."""
-    from tuplet.theory import tau0 as tau0_of_nodes
+    from tuplet.evaluation.theory import tau0 as tau0_of_nodes
 
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
@@ -69,7 +69,7 @@ def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """Similarity among negative pairs for raw features, filtered features and vectors: histograms and means."""
     from tuplet.bench.measure import filtered_rows
-    from tuplet.theory import negative_hardness
+    from tuplet.evaluation.theory import negative_hardness
 
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
@@ -117,10 +117,11 @@ def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 
 def _training_cost(job: Job, bench: Bench, graph: Graph, size: dict[str, int], meter: Meter) -> dict[str, float]:
-    from tuplet.encoder import make_encoder
     from tuplet.filters import GraphFilter
-    from tuplet.trainer import TrainConfig, train
-    from tuplet.weights import ppr
+    from tuplet.filters.weights import ppr
+    from tuplet.training.config import TrainConfig
+    from tuplet.training.encoder import make_encoder
+    from tuplet.training.loop import train
 
     graph_filter = GraphFilter(ppr(0.1), device=bench.device)
     graph_filter.transform(graph)  # warm up
@@ -173,7 +174,7 @@ def labels_of(graph: Graph) -> NDArray[np.int64]:
 def made_graph(size: dict[str, int], meter: Meter) -> Graph:
     """R-MAT with Gaussian features of unit length."""
     from tuplet.bench.scale import fill_random
-    from tuplet.synth import rmat
+    from tuplet.graph.synth import rmat
 
     with meter.phase("load"):
         x = np.empty((size["n"], size["f"]), np.float32)

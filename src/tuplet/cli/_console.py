@@ -103,7 +103,7 @@ def load_graph(
     """The graph that the user named: a dataset, an on-disk graph, an .npz or an edge list."""
     from tuplet.datasets import dataset_names, load_dataset
     from tuplet.io import read_graph
-    from tuplet.store import open_graph
+    from tuplet.io.folder import open_graph
 
     if source == "-":
         return read_graph(sys.stdin.buffer, features, labels, directed=directed, **how)

@@ -85,7 +85,7 @@ def report_(
     if out is None:
         sys.stdout.write(text)
     else:
-        from tuplet.vectors import atomic
+        from tuplet.io.vectors import atomic
 
         with atomic(out) as partial:
             partial.write_text(text, encoding="utf-8")

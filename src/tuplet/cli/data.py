@@ -94,7 +94,7 @@ def convert(
     quiet: QuietOpt = False,
 ) -> None:
     """Turn an edge list of any size into a graph folder of memory maps, within a memory budget."""
-    from tuplet.convert import convert as run
+    from tuplet.io.convert import convert as run
 
     with progress_bars(quiet) as progress:
         graph = run(edges, out, features=features, labels=labels, directed=directed, memory=memory, progress=progress)

@@ -13,8 +13,8 @@ from tuplet.cli._console import JsonOpt, QuietOpt, print_json, print_table, prog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tuplet.evaluation.results import Summary
     from tuplet.graph import Graph
-    from tuplet.results import Summary
 
 METRICS = ("accuracy", "nmi", "ari", "f1", "modularity", "conductance")
 # The DMAT-i row of the paper's clustering table, Cora: mean and deviation.
@@ -62,10 +62,10 @@ def demo(
 
 def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary], list[NDArray[Any]], Any]:
     """Summaries by row name, the three panels of seed 0 (raw, filtered, learned) and the model of seed 0."""
-    from tuplet.estimators import DMATi
+    from tuplet.evaluation.tasks import cluster_nodes, repeat
     from tuplet.filters import GraphFilter
-    from tuplet.selfdmat import SelfDMAT
-    from tuplet.tasks import cluster_nodes, repeat
+    from tuplet.models.dmat import DMATi
+    from tuplet.models.selfdmat import SelfDMAT
 
     raw = graph.x.toarray()  # type: ignore[union-attr]
     filtered = GraphFilter().transform(graph)
@@ -101,9 +101,9 @@ def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary
 
 def write_outputs(out: Path, graph: Graph, panels: list[NDArray[Any]], model: Any, progress: Any) -> None:
     """`vectors.parquet` (id, vector, cluster), `map.png` and `model/` of seed 0."""
+    from tuplet.evaluation.tasks import cluster_nodes
+    from tuplet.io.vectors import write_vectors
     from tuplet.plots import map_panels
-    from tuplet.tasks import cluster_nodes
-    from tuplet.vectors import write_vectors
 
     clusters = cluster_nodes(model.embedding_, graph, seed=0).labels
     write_vectors(out / "vectors.parquet", model.embedding_, graph.node_ids, cluster=clusters)

@@ -61,7 +61,7 @@ def embed(
     as_json: JsonOpt = False,
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
-    from tuplet.vectors import write_vectors
+    from tuplet.io.vectors import write_vectors
 
     to_stdout = str(out) == "-"
     if not to_stdout:
@@ -134,7 +134,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _fit(params: dict[str, Any], g: Any, progress: Any) -> Any:
-    from tuplet.methods import make_estimator
+    from tuplet.models.registry import make_estimator
 
     params = dict(params)
     return make_estimator(params.pop("method"), **params).fit(g, progress=progress)
@@ -142,13 +142,13 @@ def _fit(params: dict[str, Any], g: Any, progress: Any) -> Any:
 
 def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, progress: Any) -> tuple[Any, Any, Any]:
     """Ids, vectors and the model in `folder`, applied to the whole graph or to new nodes only."""
-    from tuplet.estimators import load
+    from tuplet.models.dmat import load
 
     estimator = load(folder)
     if new is None:
         return g.node_ids, estimator.transform(g, progress=progress), estimator
-    from tuplet.new_nodes import read_new_nodes
-    from tuplet.updates import embed_new
+    from tuplet.io.new_nodes import read_new_nodes
+    from tuplet.models.new_nodes import embed_new
 
     nodes = read_new_nodes(g, *new)
     return nodes.ids, embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights), estimator
@@ -159,7 +159,7 @@ def _print_vectors(ids: Any, z: Any) -> None:
     import shutil
     import tempfile
 
-    from tuplet.vectors import write_vectors
+    from tuplet.io.vectors import write_vectors
 
     with tempfile.TemporaryDirectory() as folder:
         path = write_vectors(Path(folder) / "vectors.csv", z, ids)

@@ -50,8 +50,8 @@ def cluster(
     as_json: JsonOpt = False,
 ) -> None:
     """K-Means on the vectors, scored against the graph and, where there are any, its labels."""
-    from tuplet.tasks import cluster_nodes, repeat
-    from tuplet.vectors import write_vectors
+    from tuplet.evaluation.tasks import cluster_nodes, repeat
+    from tuplet.io.vectors import write_vectors
 
     g, z = _graph_and_vectors(vectors, graph, labels, directed)
     summary = repeat(lambda seed: cluster_nodes(z, g, k, seed=seed, unit_rows=not plain_rows), seeds)
@@ -71,7 +71,7 @@ def classify(
     as_json: JsonOpt = False,
 ) -> None:
     """A linear probe on the vectors: accuracy and macro-F1 on the nodes left over."""
-    from tuplet.tasks import classify_nodes, repeat
+    from tuplet.evaluation.tasks import classify_nodes, repeat
 
     g, z = _graph_and_vectors(vectors, graph, labels, directed)
     summary = repeat(lambda seed: classify_nodes(z, g, seed=seed, train=train, val=val), seeds)
@@ -94,8 +94,8 @@ def links(
 
     It takes the graph, not a vectors file: vectors that saw an edge cannot be tested on it.
     """
-    from tuplet.methods import make_estimator
-    from tuplet.tasks import predict_links, repeat
+    from tuplet.evaluation.tasks import predict_links, repeat
+    from tuplet.models.registry import make_estimator
 
     g = load_graph(graph, features, directed=directed)
 
@@ -120,8 +120,8 @@ def theory(
     as_json: JsonOpt = False,
 ) -> None:
     """Lemma 1, Theorems 1 and 2, tau0 and negative hardness, measured on the vectors."""
+    from tuplet.evaluation.theory import measure
     from tuplet.filters import GraphFilter
-    from tuplet.theory import measure
 
     g, z = _graph_and_vectors(vectors, graph, labels, directed)
     spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g)}
@@ -135,7 +135,7 @@ def theory(
 
 def _graph_and_vectors(vectors: Path, graph: str, labels: Path | None, directed: bool) -> tuple[Graph, NDArray[Any]]:
     """The graph, and the vectors in its node order; an error if they belong to different graphs."""
-    from tuplet.vectors import align, read_vectors
+    from tuplet.io.vectors import align, read_vectors
 
     table = read_vectors(vectors)
     if not is_edge_list(graph):

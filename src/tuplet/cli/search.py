@@ -21,8 +21,8 @@ def neighbors(
     as_json: JsonOpt = False,
 ) -> None:
     """The nodes whose vectors are nearest to those of the given nodes, by cosine."""
-    from tuplet.neighbors import nearest
-    from tuplet.vectors import read_vectors
+    from tuplet.io.vectors import read_vectors
+    from tuplet.rows.neighbors import nearest
 
     table = read_vectors(vectors)
     places = [_place(table.ids, name) for name in node]
@@ -53,8 +53,8 @@ def draw_map(
     """A t-SNE picture of the vectors."""
     from tuplet._seed import stream
     from tuplet.cli._console import load_graph
+    from tuplet.io.vectors import align, read_vectors
     from tuplet.plots import map_vectors
-    from tuplet.vectors import align, read_vectors
 
     table = read_vectors(vectors)
     colours, z = table.cluster, table.z

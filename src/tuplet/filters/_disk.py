@@ -1,0 +1,288 @@
+"""Filtering from file to file: blocks of columns through memory, whatever the size of input and output.
+
+Beside `out.npy` lies the folder `out.npy.parts` while the work goes on. It holds
+  in-000.npy ..    X cut into blocks of columns, one file a block (only where X is a memory map that does not fit)
+  done-000.npy ..  filtered blocks, each renamed into place when it is whole
+and at the end the blocks are joined, row by row, into `out.npy.parts/out.npy`, which is then moved to `out.npy`.
+Every file is written from front to back, so its length tells where to go on after a kill. `job.json` says which
+filter, graph and features the parts belong to; parts of another job are thrown away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from tuplet._check import InputError
+from tuplet.filters._cpu import Engine, Tick
+from tuplet.filters._read import Block, forget_pages, mapped_file, put_rows
+from tuplet.graph import Features
+
+log = logging.getLogger("tuplet")
+
+_CHUNK = 2**25  # bytes moved at a time
+
+
+@dataclass(frozen=True)
+class Job:
+    """One filtering to disk: `n` rows, `f` columns into `path`, `columns` at a time; `key` names the job."""
+
+    path: Path
+    key: str
+    n: int
+    f: int
+    columns: int
+    dtype: np.dtype[Any]
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts lie."""
+        return self.path.with_name(self.path.name + ".parts")
+
+    @property
+    def firsts(self) -> range:
+        """The first column of each block."""
+        return range(0, self.f, self.columns)
+
+    def part(self, kind: str, first: int) -> Path:
+        """The file of the block that starts at column `first`."""
+        return self.folder / f"{kind}-{first:07d}.npy"
+
+    def width(self, first: int) -> int:
+        """Columns of the block that starts at column `first`."""
+        return min(self.columns, self.f - first)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the result."""
+        return self.dtype.itemsize * self.n * self.f
+
+
+def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
+    """A key that changes with the settings, the structure or the features. Samples big arrays: reads a few MB."""
+    digest = hashlib.blake2b(settings.encode(), digest_size=16)
+    features: Any = x
+    parts = [features.indptr, features.indices, features.data] if sp.issparse(x) else [features]
+    for array in [*graph_arrays, *parts]:
+        if array is None:
+            continue
+        name = getattr(array, "filename", None)
+        stamp = f"{name} {Path(name).stat().st_mtime_ns}" if name else ""
+        digest.update(f"{array.dtype} {array.shape} {stamp}".encode())
+        for start in range(0, len(array), max(1, len(array) // 256)):
+            digest.update(np.ascontiguousarray(array[start : start + 4]).data)
+            forget_pages(array)  # the system maps megabytes around each place
+    return digest.hexdigest()
+
+
+def check_disk(job: Job, split_bytes: int, *, whole: bool = False) -> None:
+    """Refuse before any work when the disk cannot hold the result and, unless it is made `whole`, its parts."""
+    need = job.bytes if whole else disk_bytes(job, split_bytes)
+    have = shutil.disk_usage(job.path.parent).free
+    if job.folder.is_dir():
+        have += sum(file.stat().st_size for file in job.folder.iterdir())
+    if have < need:
+        raise InputError(
+            f"Filtering to {job.path} needs {need / 1e9:.3g} GB of disk, but only {have / 1e9:.3g} GB are free. "
+            "Choose another place for out=, filter fewer columns (columns=...), or free some space."
+        )
+
+
+def disk_bytes(job: Job, split_bytes: int) -> int:
+    """The most that lies on disk at one time: the blocks and the result, or the cut input and the blocks."""
+    if len(job.firsts) == 1:
+        return job.bytes
+    return max(2 * job.bytes, split_bytes + job.dtype.itemsize * job.n * job.columns)
+
+
+def run_job(job: Job, engine: Engine, tick: Tick) -> NDArray[Any]:
+    """Filter block by block, going on where an earlier run stopped, and return the result as a memory map."""
+    blocks = len(job.firsts)
+    for i, first in enumerate(job.firsts):
+        if not job.part("done", first).exists():
+            _read_ahead(job.part("in", first + job.columns))
+            block = engine(first, job.width(first), lambda part, i=i: tick((i + part) / blocks))  # type: ignore[misc]
+            _write_block(job.part("done", first), block, job.dtype)
+        job.part("in", first).unlink(missing_ok=True)
+        tick((i + 1) / blocks)
+    _join(job)
+    return _finish(job)
+
+
+def run_whole(job: Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+    """Let `filter_into` write the whole result through a memory map, in any order; None where it says that it
+    cannot. It has to be quick: a kill loses all of it.
+    """
+    target = npy.open_memmap(job.folder / "out.npy", "w+", job.dtype, (job.n, job.f))
+    if filter_into(target):
+        target.flush()
+        return _finish(job)
+    del target
+    (job.folder / "out.npy").unlink()
+    return None
+
+
+def _finish(job: Job) -> NDArray[Any]:
+    (job.folder / "out.npy").replace(job.path)
+    shutil.rmtree(job.folder)
+    return np.load(job.path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def resumed(job: Job) -> Job:
+    """The job with the block width of its earlier run, where one was stopped and that width still fits."""
+    note = _read_note(job)
+    before = int(note.get("columns", 0))
+    same = {**note, "columns": 0} == {"key": job.key, "n": job.n, "f": job.f, "columns": 0}
+    return replace(job, columns=before) if same and before <= job.columns + 16 else job
+
+
+def _read_note(job: Job) -> dict[str, Any]:
+    try:
+        return dict(json.loads((job.folder / "job.json").read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def open_job(job: Job) -> None:
+    """Make the folder of parts; throw parts of another job away."""
+    note = job.folder / "job.json"
+    wanted = {"key": job.key, "n": job.n, "f": job.f, "columns": job.columns}
+    if _read_note(job) == wanted:
+        log.info("going on with %s", job.folder)
+        return
+    if job.folder.exists():
+        if not note.exists() and any(job.folder.iterdir()):
+            raise InputError(f"{job.folder} exists and is not tuplet's. Move it away, or choose another out=.")
+        log.info("%s belongs to another filter or graph: starting afresh", job.folder)
+        shutil.rmtree(job.folder)
+    job.folder.mkdir()
+    note.write_text(json.dumps(wanted))
+
+
+def split_columns(job: Job, x: NDArray[Any], tick: Tick) -> None:
+    """Cut the memory map `x` into one file for each block of columns, reading it once from front to back."""
+    todo = [first for first in job.firsts if not job.part("done", first).exists()]
+    files = {first: _Appender(job.part("in", first), (job.n, job.width(first)), x.dtype) for first in todo}
+    step = max(1, _CHUNK // max(1, x[:1].nbytes))
+    begin = min((file.rows for file in files.values()), default=job.n)
+    try:
+        for start in range(begin, job.n, step):
+            chunk = np.asarray(x[start : start + step])
+            for first, file in files.items():
+                file.append(start, chunk[:, first : first + job.columns])
+            forget_pages(x)
+            tick(min(1.0, (start + step) / job.n))
+    finally:
+        for file in files.values():
+            file.close()
+
+
+def read_part(job: Job) -> Any:
+    """The reader of the cut blocks (see `_read.py`)."""
+
+    def read(start: int, first: int, scale: Block, out: Block) -> None:
+        with job.part("in", first).open("rb") as file:
+            shape, _, dtype = _read_header(file)
+            file.seek(start * shape[1] * dtype.itemsize, os.SEEK_CUR)
+            rows = np.fromfile(file, dtype, out.size).reshape(out.shape)
+        np.multiply(rows, scale[start : start + len(out), None], out=out, casting="same_kind")
+
+    return read
+
+
+def must_split(x: Features, memory: int, blocks: int) -> bool:
+    """Whether X is a memory map too large to be read once for each block of columns."""
+    return blocks > 1 and not sp.issparse(x) and mapped_file(x) is not None and x.nbytes > memory
+
+
+def _read_ahead(path: Path) -> None:
+    """Ask the system to read the next block's file into its cache while this one is multiplied."""
+    if path.exists() and hasattr(os, "posix_fadvise"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+
+def _write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
+    unfinished = path.with_suffix(".tmp")
+    step = max(1, _CHUNK // block[:1].nbytes)
+    with unfinished.open("wb") as file:
+        _write_header(file, block.shape, dtype)
+        for start in range(0, len(block), step):
+            rows = block[start : start + step]
+            target = np.empty(rows.shape, dtype)
+            put_rows(target, rows)
+            file.write(target.data)
+    unfinished.replace(path)
+
+
+def _join(job: Job) -> None:
+    """Join the blocks into one row-major file, by chunks of rows."""
+    if len(job.firsts) == 1:
+        job.part("done", 0).replace(job.folder / "out.npy")
+        return
+    out = _Appender(job.folder / "out.npy", (job.n, job.f), job.dtype)
+    size = job.dtype.itemsize
+    rows = max(1, _CHUNK // (size * job.f))
+    files = [job.part("done", first).open("rb") for first in job.firsts]
+    widths = [job.width(first) for first in job.firsts]
+    try:
+        for file, width in zip(files, widths):
+            _read_header(file)
+            file.seek(out.rows * width * size, os.SEEK_CUR)
+        for start in range(out.rows, job.n, rows):
+            count = min(rows, job.n - start)
+            parts = [np.fromfile(file, job.dtype, count * width) for file, width in zip(files, widths)]
+            out.append(start, np.hstack([part.reshape(count, -1) for part in parts]))
+    finally:
+        for file in files:
+            file.close()
+        out.close()
+
+
+class _Appender:
+    """An .npy file written from front to back; `rows` is how many whole rows it holds already."""
+
+    def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.row_bytes = shape[1] * dtype.itemsize
+        if not path.exists():
+            fresh = path.with_suffix(".head")
+            with fresh.open("wb") as file:
+                _write_header(file, shape, dtype)
+            fresh.replace(path)
+        self.file = path.open("r+b", buffering=0)
+        _read_header(self.file)
+        self.header = self.file.tell()
+        self.rows = (path.stat().st_size - self.header) // self.row_bytes
+        self.file.seek(self.header + self.rows * self.row_bytes)
+
+    def append(self, start: int, rows: NDArray[Any]) -> None:
+        """Write `rows` at row `start`, unless they are there already."""
+        if start + len(rows) <= self.rows:
+            return
+        self.file.seek(self.header + start * self.row_bytes)
+        self.file.write(np.ascontiguousarray(rows).data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def _write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+
+
+def _read_header(file: Any) -> Any:
+    npy.read_magic(file)
+    return npy.read_array_header_1_0(file)

@@ -1,0 +1,194 @@
+"""The way of one filtering: operator, device and block width are chosen, then blocks go to memory or to disk."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet._check import InputError, check_out_path, parse_bytes
+from tuplet.filters import _disk as filter_disk
+from tuplet.filters import _gpu as filter_gpu
+from tuplet.filters._cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
+from tuplet.filters._operator import Operator, Plan, make_operator, make_plan
+from tuplet.filters._read import (
+    Block,
+    Reader,
+    free_memory,
+    make_reader,
+    mapped_file,
+    over_rows,
+    put_rows,
+    resident_bytes,
+)
+from tuplet.filters._reduce import column_map
+from tuplet.graph import Features, Graph
+
+if TYPE_CHECKING:
+    from tuplet.filters._graph_filter import GraphFilter
+
+log = logging.getLogger("tuplet")
+
+WORK = 2**25  # multiply-adds of a hop over one block, some 20 ms: enough to wake the threads for
+SLACK = 100_000_000  # bytes of a budget kept for chunks on their way
+
+
+def run_filter(
+    spec: GraphFilter,
+    graph: Graph,
+    x: Features,
+    out: str | os.PathLike[str] | None,
+    memory: int | str | None,
+    dtype: np.dtype[Any],
+    progress: Callable[[str, float], None] | None,
+) -> NDArray[Any]:
+    """Filter `x` over `graph` as `spec` says, into memory or into the file `out`."""
+    path = None if out is None else check_out_path(out)
+    budget = None if memory is None else parse_bytes(memory)
+    if budget is None and path is not None:
+        budget = resident_bytes() + free_memory() // 2
+    op = make_operator(graph, direction=spec.direction, self_loops=spec.self_loops)
+    projection = None if spec.columns is None else column_map(x, spec.columns, spec.reduction, spec.seed)
+    f = int((x if projection is None else projection).shape[1])
+    plan = make_plan(spec.weights, spec.tol, spec.series, op.symmetric) if spec.method == "exact" else None
+    device = "cpu" if plan is None else filter_gpu.choose_device(spec.device, plan.products * len(op.indices) * f)
+    log.info("filter %s %s on %s: %d x %d", spec.weights, spec.method, device, op.n, f)
+
+    def tick(fraction: float) -> None:
+        if progress is not None:
+            progress("filter", fraction)
+
+    def make_engine(read: Reader, source: Features, columns: int) -> Engine:
+        on_cpu = functools.partial(_cpu_engine, spec, op, plan, read, source, columns)
+        if plan is None or device == "cpu":
+            return on_cpu()
+        on_device = filter_gpu.device_engine(op, plan, spec.r, read, source, columns, device)
+        return filter_gpu.with_fallback(on_device, on_cpu)
+
+    if path is not None:
+        assert budget is not None
+        width = block_width(op, f, budget, projection, 0)
+        settings = repr(sorted(spec.settings().items())) + f" {dtype}"
+        key = filter_disk.job_key(settings, [graph.indptr, graph.indices, graph.weights], x)
+        job = filter_disk.resumed(filter_disk.Job(path, key, op.n, f, width, dtype))
+        if plan is not None and device != "cpu" and job.bytes < budget - resident_bytes():
+            read = make_reader(x, projection)
+            rows = _whole_to_disk(job, lambda out: _on_device(op, plan, spec.r, read, out, device, tick))
+            if rows is not None:
+                return rows
+        return _to_disk(job, x, projection, budget, make_engine, tick)
+    width = block_width(op, f, budget, projection, dtype.itemsize * op.n * f)
+    result = np.empty((op.n, f), dtype)
+    read = make_reader(x, projection)
+    if plan is not None and device != "cpu" and _on_device(op, plan, spec.r, read, result, device, tick):
+        return result
+    _to_memory(result, _cpu_engine(spec, op, plan, read, x, width), width, tick)
+    return result
+
+
+def _cpu_engine(
+    spec: GraphFilter, op: Operator, plan: Plan | None, read: Reader, x: Features, columns: int
+) -> Engine:
+    if plan is not None:
+        return exact_engine(op, plan, spec.r, read, x, columns)
+    alpha, r_max = spec.weights.values[0], float(spec.r_max or 0)
+    if spec.method == "push":
+        return push_engine(op, alpha, r_max, spec.r, read, x, columns)
+    walks = int(spec.n_walks or 0)
+    return bidirectional_engine(op, alpha, r_max, walks, spec.seed, spec.r, read, x, columns)
+
+
+def _whole_to_disk(job: filter_disk.Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+    """The result where the device can make it and the system can hold it in its cache: no parts are needed."""
+    filter_disk.check_disk(job, 0, whole=True)
+    filter_disk.open_job(job)
+    return filter_disk.run_whole(job, filter_into)
+
+
+def _on_device(
+    op: Operator, plan: Plan, r: float, read: Reader, result: NDArray[Any], device: str, tick: Tick
+) -> bool:
+    """Whether the device could filter everything into `result`; says in the log when its memory did not do."""
+    try:
+        columns = filter_gpu.columns_that_fit(op.n, len(op.indices), result.shape[1], device)
+        if columns >= 1:
+            filter_gpu.filter_through_device(op, plan, r, read, result, device, columns=columns, tick=tick)
+            return True
+    except RuntimeError as error:
+        if not filter_gpu.is_out_of_memory(error):
+            raise
+    log.warning("the graph and one block of columns do not fit in the memory of %s: filtering on the CPU", device)
+    return False
+
+
+def _to_memory(result: NDArray[Any], engine: Engine, columns: int, tick: Tick) -> None:
+    n, f = result.shape
+    for first in range(0, f, columns):
+        width = min(columns, f - first)
+        block = engine(first, width, lambda part, first=first, width=width: tick((first + part * width) / f))  # type: ignore[misc]
+
+        def copy(start: int, stop: int, first: int = first, width: int = width, block: Block = block) -> None:
+            put_rows(result[start:stop, first : first + width], block[start:stop])
+
+        over_rows(copy, n, 4 * width)
+
+
+def _to_disk(
+    job: filter_disk.Job,
+    x: Features,
+    projection: Any,
+    budget: int,
+    make_engine: Callable[[Reader, Features, int], Engine],
+    tick: Tick,
+) -> NDArray[Any]:
+    split = projection is None and filter_disk.must_split(x, budget, len(job.firsts))
+    filter_disk.check_disk(job, x.nbytes if split else 0)
+    filter_disk.open_job(job)
+    if not split:
+        return filter_disk.run_job(job, make_engine(make_reader(x, projection), x, job.columns), tick)
+    filter_disk.split_columns(job, x, lambda part: tick(0.05 * part))
+    nothing = np.empty((0, job.columns), x.dtype)  # the reader opens the cut files itself; no pages to give back
+    engine = make_engine(filter_disk.read_part(job), nothing, job.columns)
+    return filter_disk.run_job(job, engine, lambda part: tick(0.05 + 0.95 * part))
+
+
+def block_width(op: Operator, f: int, budget: int | None, projection: Any, result_bytes: int) -> int:
+    """Columns of a block: enough for a hop to be worth its threads, and no more than the budget leaves room for."""
+    enough = free_width(op.n, len(op.indices), f)
+    if budget is None:
+        return enough
+    _warm_up()
+    graph_bytes = sum(a.nbytes for a in (op.indptr, op.indices, op.weights) if a is not None and mapped_file(a))
+    column_bytes = 12 * op.n + (0 if projection is None else 8 * projection.shape[0])
+    fixed = resident_bytes() + graph_bytes + SLACK + 32 * op.n + result_bytes
+    width = (budget - fixed) // column_bytes
+    if width < min(f, 4):
+        raise InputError(
+            f"memory={budget / 1e9:.3g} GB is too little for this graph: at least "
+            f"{(fixed + 4 * column_bytes) / 1e9:.3g} GB are needed. Give more, or give out= if the result "
+            "was to stay in memory."
+        )
+    return min(enough, width if width < 16 else width // 16 * 16)
+
+
+def free_width(n: int, stored: int, f: int) -> int:
+    """Columns of a block where memory does not matter: 64 or 128, more only where a hop is too little work.
+
+    Narrow blocks lie close in memory: 128 columns take 3/4 of the time that they take as a part of 1024. Of middling
+    graphs (128 columns are 16 to 256 MB) the caches hold more rows of 64 columns: a tenth faster.
+    """
+    columns = 64 if 2**15 < n <= 2**19 else 128
+    return min(f, columns * -(-WORK // (columns * (stored + n))))
+
+
+def _warm_up() -> None:
+    """Load the kernels, so that what they take is seen before the blocks are sized."""
+    from tuplet.kernels.spmm import hop
+
+    one, z = np.ones(1, np.float32), np.ones((1, 1), np.float32)
+    hop(np.array([0, 1]), np.zeros(1, np.int32), None, one, z, z, z.copy())

@@ -1,0 +1,286 @@
+"""Graph: adjacency in CSR, features, labels and node ids. It holds and checks; functions elsewhere compute.
+
+The adjacency is three plain arrays, not a SciPy matrix: SciPy widens 32-bit node indices as soon as the row
+pointers need 64 bits, and always stores a value for each edge. Here row pointers are 64-bit, node indices
+32-bit while n < 2**31, and a graph without weights stores none. Each array may be a memory map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tuplet._check import InputError, check_finite, check_labels
+
+log = logging.getLogger("tuplet")
+
+Features: TypeAlias = "NDArray[Any] | sp.csr_array"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """n nodes, their edges, and what is known of them.
+
+    `indptr` int64 (n + 1,) and `indices` int32 or int64 (stored edges,) are the CSR adjacency: row u lists the
+    targets of u's edges, sorted, without duplicates and self loops. An undirected graph stores both directions.
+    `weights` float32 (stored edges,) or None for 1 everywhere. `x` (n, f) is dense, CSR or a memory map, or None.
+    `y` int64 (n,) holds classes 0.. and -1 for unknown, or None. `ids` (n,) are the user's node names.
+
+    The fields are trusted as they are. `Graph.from_scipy` checks and cleans a matrix first.
+
+    >>> g = Graph.from_scipy([[0, 1, 0], [1, 0, 1], [0, 1, 0]], x=[[1.0], [2.0], [3.0]])
+    >>> g
+    Graph(3 nodes, 2 edges, 1 features)
+    >>> g.degrees
+    array([1., 2., 1.])
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    x: Features | None = None
+    weights: NDArray[np.float32] | None = None
+    y: NDArray[np.int64] | None = None
+    ids: NDArray[Any] | None = None
+    directed: bool = False
+    name: str = ""
+    label_names: tuple[str, ...] = field(default=())
+    feature_names: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adj: Any,
+        x: Any = None,
+        y: Any = None,
+        *,
+        ids: Any = None,
+        directed: bool = False,
+        name: str = "",
+        label_names: Sequence[str] = (),
+        feature_names: Sequence[str] = (),
+    ) -> Graph:
+        """A checked graph from any SciPy sparse matrix or square array.
+
+        Duplicate entries are summed, zeros and self loops dropped. An undirected graph (the default) is
+        symmetrised: an edge that is stored in one direction counts in both, with the larger weight.
+        """
+        matrix = _checked_adjacency(adj)
+        if not directed:
+            matrix = sp.csr_array(matrix.maximum(matrix.T))
+        matrix.sort_indices()
+        n = matrix.shape[0]
+        unweighted = matrix.nnz == 0 or bool(np.all(matrix.data == 1))
+        return cls(
+            indptr=matrix.indptr.astype(np.int64),
+            indices=matrix.indices.astype(np.int32 if n < 2**31 else np.int64),
+            weights=None if unweighted else matrix.data.astype(np.float32),
+            x=None if x is None else checked_features(x, n),
+            y=None if y is None else check_labels("y", y, n),
+            ids=None if ids is None else _checked_ids(ids, n),
+            directed=directed,
+            name=name,
+            label_names=tuple(label_names),
+            feature_names=tuple(feature_names),
+        )
+
+    @classmethod
+    def from_networkx(cls, *args: Any, **options: Any) -> Graph:
+        """From a NetworkX graph: `tuplet.io.libraries.from_networkx`."""
+        from tuplet.io.libraries import from_networkx
+
+        return from_networkx(*args, **options)
+
+    @classmethod
+    def from_igraph(cls, *args: Any, **options: Any) -> Graph:
+        """From an igraph graph: `tuplet.io.libraries.from_igraph`."""
+        from tuplet.io.libraries import from_igraph
+
+        return from_igraph(*args, **options)
+
+    @classmethod
+    def from_pyg(cls, *args: Any, **options: Any) -> Graph:
+        """From a PyG `Data`: `tuplet.io.libraries.from_pyg`."""
+        from tuplet.io.libraries import from_pyg
+
+        return from_pyg(*args, **options)
+
+    @classmethod
+    def from_frames(cls, *args: Any, **options: Any) -> Graph:
+        """From pandas, polars or Arrow tables: `tuplet.io.libraries.from_frames`."""
+        from tuplet.io.libraries import from_frames
+
+        return from_frames(*args, **options)
+
+    def to_networkx(self) -> Any:
+        """As a NetworkX graph: `tuplet.io.libraries.to_networkx`."""
+        from tuplet.io.libraries import to_networkx
+
+        return to_networkx(self)
+
+    def to_igraph(self) -> Any:
+        """As an igraph graph: `tuplet.io.libraries.to_igraph`."""
+        from tuplet.io.libraries import to_igraph
+
+        return to_igraph(self)
+
+    def to_pyg(self) -> Any:
+        """As a PyG `Data`: `tuplet.io.libraries.to_pyg`."""
+        from tuplet.io.libraries import to_pyg
+
+        return to_pyg(self)
+
+    def to_pandas(self) -> Any:
+        """As pandas frames (edges, nodes): `tuplet.io.libraries.to_pandas`."""
+        from tuplet.io.libraries import to_pandas
+
+        return to_pandas(self)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, n."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_stored(self) -> int:
+        """Stored adjacency entries: twice the edges of an undirected graph."""
+        return int(self.indptr[-1])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges; an undirected edge counts once."""
+        return self.n_stored if self.directed else self.n_stored // 2
+
+    @property
+    def n_features(self) -> int:
+        """Number of feature columns, f; 0 without features."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes among the known labels; 0 without labels."""
+        return 0 if self.y is None or not len(self.y) else int(self.y.max()) + 1
+
+    @property
+    def degrees(self) -> NDArray[np.float64]:
+        """Weighted out-degree of each node, self loops left out: float64 (n,)."""
+        if self.weights is None:
+            return np.diff(self.indptr).astype(np.float64)
+        sums = np.zeros(self.n_nodes)
+        filled = np.flatnonzero(np.diff(self.indptr))
+        if len(filled):
+            sums[filled] = np.add.reduceat(self.weights, self.indptr[filled], dtype=np.float64)
+        return sums
+
+    @property
+    def adj(self) -> sp.csr_array:
+        """The adjacency as a SciPy matrix (float32). Builds a value for each edge; small graphs and tests only."""
+        data = np.ones(self.n_stored, np.float32) if self.weights is None else self.weights
+        return sp.csr_array((data, self.indices, self.indptr), shape=(self.n_nodes, self.n_nodes))
+
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        """The user's ids, or 0..n-1 where none were given."""
+        return np.arange(self.n_nodes) if self.ids is None else self.ids
+
+    def edges(self) -> NDArray[np.int64]:
+        """Edges as (m, 2) int64 node pairs; an undirected edge once, smaller node first."""
+        source = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
+        pairs = np.column_stack([source, self.indices.astype(np.int64)])
+        return pairs if self.directed else pairs[pairs[:, 0] < pairs[:, 1]]
+
+    def with_(self, **changes: Any) -> Graph:
+        """A copy with some fields replaced, unchecked."""
+        return replace(self, **changes)
+
+    def fingerprint(self) -> str:
+        """16 hex digits that depend on structure, weights and features (not on labels, ids or the name)."""
+        digest = hashlib.blake2b(digest_size=8)
+        digest.update(f"{self.n_nodes} {self.n_features} {self.directed}".encode())
+        x: Any = self.x
+        parts = [self.indptr, self.indices, self.weights]
+        parts += [x.indptr, x.indices, x.data] if sp.issparse(x) else [x]
+        for part in parts:
+            _hash_array(digest, part)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        kind = ", directed" if self.directed else ""
+        classes = f", {self.n_classes} classes" if self.y is not None else ""
+        name = f"{self.name}: " if self.name else ""
+        return f"Graph({name}{self.n_nodes} nodes, {self.n_edges} edges{kind}, {self.n_features} features{classes})"
+
+
+def checked_features(x: Any, n: int) -> Features:
+    """`x` as float16/32/64 (n, f), dense or CSR, all values finite. Other number types become float32."""
+    if sp.issparse(x):
+        matrix = sp.csr_array(x)
+        values = matrix.data
+    else:
+        matrix = values = np.asanyarray(x)
+        if matrix.dtype.kind not in "fiub":
+            raise InputError(
+                f"x must hold numbers, got {matrix.dtype}. Encode text or categories first (read_graph does)."
+            )
+    if matrix.ndim != 2 or matrix.shape[0] != n:
+        raise InputError(
+            f"x has shape {matrix.shape} but the graph has {n} nodes. "
+            "Give one feature row for each node, in node order; read_graph(..., missing='zero') fills absent rows."
+        )
+    if matrix.shape[1] == 0:
+        raise InputError("x has no columns. Give at least one feature, or x=None.")
+    check_finite("x", values)
+    if matrix.dtype.kind != "f":
+        matrix = matrix.astype(np.float32)
+    return matrix
+
+
+def _checked_adjacency(adj: Any) -> sp.csr_array:
+    given = adj if sp.issparse(adj) else np.asarray(adj)
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"The adjacency must hold numbers, got {given.dtype}.")
+    matrix = sp.csr_array(given)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"The adjacency has shape {matrix.shape}. It must be square: one row and one column a node.")
+    if matrix.shape[0] < 2:
+        raise InputError(f"The graph has {matrix.shape[0]} nodes. At least 2 are needed.")
+    matrix = matrix.astype(np.float32)
+    check_finite("The adjacency", matrix.data)
+    matrix.sum_duplicates()
+    if matrix.nnz and matrix.data.min() < 0:
+        raise InputError(f"The adjacency holds the negative weight {matrix.data.min():g}. Weights must be 0 or more.")
+    loops = int(np.count_nonzero(matrix.diagonal()))
+    if loops:
+        log.info("dropped %d self loops", loops)
+        matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _checked_ids(ids: Any, n: int) -> NDArray[Any]:
+    array = np.asarray(ids)
+    if array.shape != (n,):
+        raise InputError(f"ids has shape {array.shape} but the graph has {n} nodes. Give one id a node.")
+    values, counts = np.unique(array, return_counts=True)
+    if len(values) != n:
+        raise InputError(
+            f"{n - len(values)} node ids are repeated, for example {values[counts.argmax()]!r}. Ids must be unique."
+        )
+    return array
+
+
+def _hash_array(digest: Any, array: Any) -> None:
+    """Feed dtype, shape and bytes of `array` (may be None or a memory map) in blocks of rows."""
+    if array is None:
+        digest.update(b"none")
+        return
+    digest.update(f"{array.dtype} {array.shape}".encode())
+    rows = max(1, 2**24 // max(1, array[:1].nbytes))
+    for start in range(0, len(array), rows):
+        digest.update(np.ascontiguousarray(array[start : start + rows]).data)

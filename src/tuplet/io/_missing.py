@@ -1,0 +1,87 @@
+"""Missing feature values: found, filled by a named policy, and the blocks of columns set side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tuplet._check import InputError
+from tuplet.io._columns import Block, compact
+
+MISSING = ("error", "zero", "mean", "propagate")
+
+
+def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
+    """The block over n nodes: table row i belongs to node rows[i] (-1: to none); other nodes are missing."""
+    kept = rows >= 0
+    source = np.full(n, -1, dtype=np.int64)
+    source[rows[kept]] = np.flatnonzero(kept)
+    present = source >= 0
+    missing = np.ones(n, dtype=bool)
+    missing[present] = block.missing[source[present]]
+    if present.all():
+        return Block(block.column, block.kind, block.names, block.values[source], missing)
+    if sp.issparse(block.values):
+        place = (np.flatnonzero(present), source[present])
+        pick = sp.csr_array((np.ones(len(place[0]), np.float32), place), shape=(n, block.values.shape[0]))
+        values: Any = sp.csr_array(pick @ block.values)
+    else:
+        values = np.zeros((n, block.values.shape[1]), np.float32)
+        values[present] = block.values[source[present]]
+    return Block(block.column, block.kind, block.names, values, missing)
+
+
+def fill(block: Block, policy: str, adj: Any) -> Any:
+    """The block's values with missing rows filled: "zero", the column "mean", or "propagate" from neighbours.
+
+    "propagate": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
+    changes. Nodes that no known value reaches get the column mean.
+    """
+    if not block.missing.any() or policy == "zero":
+        return block.values
+    dense = block.values.toarray() if sp.issparse(block.values) else block.values.copy()
+    known = ~block.missing
+    if not known.any():
+        raise InputError(f"Column {block.column!r} has no value at all. Leave it out with columns=.")
+    mean = dense[known].mean(axis=0, dtype=np.float64)
+    if policy == "propagate":
+        _spread_from_neighbors(dense, known, adj)
+    dense[~known] = mean
+    return dense
+
+
+def _spread_from_neighbors(dense: NDArray[np.float32], known: NDArray[np.bool_], adj: Any) -> None:
+    """Fill rows of `dense` in place, wave by wave, and mark them in `known`."""
+    while not known.all():
+        weight = adj @ known.astype(np.float64)
+        wave = np.flatnonzero(~known & (weight > 0))
+        if not len(wave):
+            return
+        total = adj[wave] @ np.where(known[:, None], dense, 0)
+        dense[wave] = total / weight[wave, None]
+        known[wave] = True
+
+
+def check_missing(blocks: Sequence[Block], what: str) -> None:
+    """Raise if any block misses a value, with the count and the first place."""
+    for block in blocks:
+        count = int(block.missing.sum())
+        if count:
+            row = int(block.missing.argmax()) + 1
+            raise InputError(
+                f"Column {block.column!r} of {what} misses {count} of {len(block.missing)} values, first in row "
+                f"{row}. Choose how to fill them: missing='zero', 'mean' or 'propagate'."
+            )
+
+
+def side_by_side(parts: Sequence[Any]) -> Any:
+    """All filled blocks as one matrix, dense or CSR, whichever is smaller."""
+    if len(parts) == 1:
+        return compact(parts[0])
+    if any(sp.issparse(part) for part in parts):
+        return compact(sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts])))
+    return compact(np.hstack(parts))

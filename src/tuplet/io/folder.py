@@ -1,0 +1,217 @@
+"""The on-disk graph: a folder of .npy files and meta.json, opened as memory maps.
+
+meta.json holds a format version, the sizes and a checksum of every file. A folder is written under another name and
+renamed when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tuplet._check import InputError, check_out_path
+from tuplet.graph import Graph
+from tuplet.io.npz import DAMAGE
+
+FORMAT = "tuplet-graph"
+VERSION = 1
+_BLOCK = 2**24  # bytes hashed or copied at once
+_DTYPES = {"indptr": "i8", "indices": "i4 i8", "weights": "f4", "y": "i8", "x": "f2 f4 f8"}
+_DTYPES |= {"x_indptr": "i4 i8", "x_indices": "i4 i8", "x_data": "f2 f4 f8"}
+
+
+def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write `graph` as a folder that `open_graph` reads; it appears whole or not at all.
+
+    >>> import tempfile, tuplet
+    >>> g = tuplet.load_dataset("cora")
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     open_graph(save_graph(g, f"{tmp}/cora.graph")).fingerprint() == g.fingerprint()
+    True
+    """
+    target = check_new_folder(folder, overwrite=overwrite)
+    partial = target.with_name(f".{target.name}.part-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        for name, array in _arrays(graph).items():
+            save_array(partial / f"{name}.npy", array)
+        write_meta(partial, graph)
+        put_in_place(partial, target)
+    except OSError as error:
+        raise InputError(
+            f"The graph cannot be written to {target} ({error}). Free or choose another place."
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+def open_graph(folder: str | os.PathLike[str], *, check: bool = False) -> Graph:
+    """The graph in a folder, its arrays as read-only memory maps. `check` also compares every file's checksum."""
+    place = Path(folder)
+    meta = read_meta(place)
+    arrays = {name: _open_array(place, name, entry) for name, entry in meta["arrays"].items()}
+    if check:
+        for name, entry in meta["arrays"].items():
+            if file_sum(place / f"{name}.npy") != entry.get("blake2b"):
+                raise _damaged(place, f"{name}.npy has another checksum than meta.json says")
+    try:
+        return _graph(meta, arrays)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise _damaged(place, repr(error)) from None
+
+
+def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """`folder` as a path that may be written: its parent is there, and it is new, or an old graph to replace."""
+    target = check_out_path(folder)
+    if target.exists() and not (overwrite and (target / "meta.json").is_file()):
+        raise InputError(
+            f"{target} exists already. Remove it, or choose another name (overwrite=True replaces a graph)."
+        )
+    return target
+
+
+def put_in_place(partial: Path, target: Path) -> None:
+    """Rename the finished folder; a graph that stood there is removed after the new one is in place."""
+    if not target.exists():
+        partial.replace(target)
+        return
+    old = target.with_name(f".{target.name}.old-{os.getpid()}")
+    target.replace(old)
+    partial.replace(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as .npy block by block; memory maps are not pulled into memory."""
+    rows = max(1, _BLOCK // max(1, array[:1].nbytes))
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array[:0]) | {
+            "shape": array.shape, "fortran_order": False})  # fmt: skip
+        for start in range(0, len(array), rows):
+            file.write(np.ascontiguousarray(array[start : start + rows]).data)
+
+
+def write_meta(folder: Path, graph: Graph) -> None:
+    """Write meta.json for the arrays that lie in `folder`."""
+    entries = {}
+    for path in sorted(folder.glob("*.npy")):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        entries[path.stem] = {"dtype": array.dtype.str, "shape": list(array.shape), "blake2b": file_sum(path)}
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": graph.name,
+        "directed": graph.directed,
+        "nodes": graph.n_nodes,
+        "stored_edges": graph.n_stored,
+        "x_shape": None if graph.x is None else list(graph.x.shape),
+        "label_names": list(graph.label_names),
+        "feature_names": list(graph.feature_names),
+        "arrays": entries,
+    }
+    (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """meta.json, its format and version checked."""
+    if not (folder / "meta.json").is_file():
+        raise InputError(f"{folder} is not a graph folder: it has no meta.json. Make one with `tuplet convert`.")
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        known = meta["format"], int(meta["version"])
+        valid = isinstance(meta["arrays"], dict) and {"indptr", "indices"} <= set(meta["arrays"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(folder, f"meta.json: {error!r}") from None
+    if known[0] != FORMAT or known[1] > VERSION:
+        raise InputError(
+            f"{folder} has format {known[0]!r} version {known[1]}; this tuplet reads {FORMAT!r} up to version "
+            f"{VERSION}. Install a newer tuplet, or convert the graph again."
+        )
+    if not valid:
+        raise _damaged(folder, "meta.json names no adjacency")
+    return dict(meta)
+
+
+def file_sum(path: Path) -> str:
+    """blake2b (16 bytes) of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
+    found: dict[str, Any] = {"indptr": graph.indptr, "indices": graph.indices, "weights": graph.weights, "y": graph.y}
+    found["ids"] = graph.ids.astype(str) if graph.ids is not None and graph.ids.dtype == object else graph.ids
+    x: Any = graph.x
+    if sp.issparse(x):
+        found |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
+    else:
+        found["x"] = x
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
+    path = folder / f"{name}.npy"
+    try:
+        dtype, shape = np.dtype(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+        empty = 0 in shape
+        array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
+    except DAMAGE as error:
+        raise _damaged(folder, f"{name}.npy: {error}") from None
+    allowed = _DTYPES.get(name)
+    if array.dtype != dtype or array.shape != shape or (allowed and array.dtype.str[1:] not in allowed.split()):
+        raise _damaged(folder, f"{name}.npy is {array.dtype} {array.shape}, meta.json says {entry}")
+    return array  # type: ignore[no-any-return]
+
+
+def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
+    indptr, indices = arrays["indptr"], arrays["indices"]
+    n = int(meta["nodes"])
+    if indptr.shape != (n + 1,) or int(indptr[0]) != 0 or int(indptr[-1]) != len(indices):
+        raise InputError("The row pointers of the graph do not fit its edges. Convert the graph again.")
+    x: Any = arrays.get("x")
+    if "x_indptr" in arrays:
+        rows, columns = (int(size) for size in meta["x_shape"])
+        parts = (arrays["x_data"], arrays["x_indices"], arrays["x_indptr"])
+        if (
+            rows != n
+            or len(parts[2]) != n + 1
+            or int(parts[2][-1]) != len(parts[1])
+            or len(parts[0]) != len(parts[1])
+        ):
+            raise InputError("The sparse features do not fit the graph. Convert the graph again.")
+        x = sp.csr_array((n, columns), dtype=parts[0].dtype)
+        x.data, x.indices, x.indptr = parts  # kept as memory maps
+    for name, array in (("x", x), ("y", arrays.get("y")), ("ids", arrays.get("ids"))):
+        if array is not None and array.shape[0] != n:
+            raise InputError(f"{name} has {array.shape[0]} rows for {n} nodes. Convert the graph again.")
+    return Graph(
+        indptr,
+        indices,
+        x=x,
+        weights=arrays.get("weights"),
+        y=arrays.get("y"),
+        ids=arrays.get("ids"),
+        directed=bool(meta["directed"]),
+        name=str(meta["name"]),
+        label_names=tuple(map(str, meta["label_names"])),
+        feature_names=tuple(map(str, meta["feature_names"])),
+    )
+
+
+def _damaged(folder: Path, why: str) -> InputError:
+    return InputError(f"The graph folder {folder} is damaged ({why}). Convert the graph again.")

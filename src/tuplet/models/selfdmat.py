@@ -1,0 +1,287 @@
+"""SelfDMAT: vectors without labels and without tuning. The graph proposes the labels, the DMAT loss learns them.
+
+    far rows (long filter) -> columns -> K-Means: a label for most nodes      | groups
+    near rows (short filter) -> columns -> encoder, DMAT loss on those labels | learned
+    near rows -> centred columns                                              | detail
+    vector = groups, learned and detail side by side
+
+The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from tuplet import __version__
+from tuplet._check import InputError, check_int, check_number
+from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
+from tuplet.graph import Graph
+from tuplet.models._contract import as_graph, check_columns
+from tuplet.models._self_labels import confident
+from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
+from tuplet.rows.kmeans import kmeans, scale_rows, simplified_silhouette
+from tuplet.rows.svd import truncated_svd
+from tuplet.training.batches import pick_device
+from tuplet.training.checkpoint import restore, write_model
+from tuplet.training.config import TrainConfig
+from tuplet.training.criteria import sample_edges, sample_rows, sampled_modularity
+from tuplet.training.encoder import encode, layer_sizes, make_encoder
+from tuplet.training.loop import train
+from tuplet.training.state import History
+
+Progress = Callable[[str, float], None]
+Rows = NDArray[np.float32]
+_MOST_CLUSTERS = 20  # that are tried where n_clusters is not given
+_PASSES = 16  # filter passes of a fit, for the progress callback
+
+
+class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Node vectors for clusters, classes and links at once; no label is read and nothing needs tuning.
+
+    Parameters
+    ----------
+    n_clusters : number of groups. None: the smallest of 2..20 whose modularity times silhouette comes within 5% of
+        the best; give it where you know it.
+    far, near : teleport probabilities of the two PageRank filters; the groups are found in the far rows, learned
+        and detailed from the near ones.
+    tol : tolerance of the filters.
+    columns, detail : columns of the near rows that the encoder sees, and that stand in the vectors.
+    share : of each group, the share of nodes nearest to its centre that keep the label.
+    layers, temperature, mask_fraction, n_views, max_steps, batch_size, lr, weight_decay : the encoder and its
+        training, see `TrainConfig`.
+    part_weights : lengths of the three parts of a vector: groups, learned, detail.
+    dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
+    n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
+
+    Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`,
+    `encoder_`, `history_`, `n_features_in_`.
+
+    >>> from tuplet.graph.synth import block_model
+    >>> graph = block_model([40, 20, 20], seed=0)
+    >>> model = SelfDMAT(3, max_steps=5).fit(graph)
+    >>> model.embedding_.shape[0], np.unique(model.labels_).size
+    (80, 3)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        far: float = 0.05,
+        near: float = 0.2,
+        tol: float = 1e-2,
+        columns: int = 64,
+        detail: int = 256,
+        share: float = 0.9,
+        layers: Sequence[int] = (256, 64),
+        temperature: float = 0.5,
+        mask_fraction: float = 0.3,
+        n_views: int = 1,
+        max_steps: int = 60,
+        batch_size: int = 512,
+        lr: float = 1e-3,
+        weight_decay: float = 0.02,
+        part_weights: tuple[float, float, float] = (0.5, 0.5, 1.0),
+        dim: int | None = None,
+        n_init: int = 20,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.far = far
+        self.near = near
+        self.tol = tol
+        self.columns = columns
+        self.detail = detail
+        self.share = share
+        self.layers = layers
+        self.temperature = temperature
+        self.mask_fraction = mask_fraction
+        self.n_views = n_views
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.part_weights = part_weights
+        self.dim = dim
+        self.n_init = n_init
+        self.seed = seed
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress | None = None) -> Self:
+        """Find groups, learn them, embed all nodes. `X`: a `Graph`, or features with `adjacency`; `y` is not read."""
+        graph = as_graph(X, adjacency)
+        config = self._checked(graph)
+        self.rarity_ = rarity(graph.x)
+        far, near = self._filtered(graph, progress)
+        balance = not _has_negative(graph.x)
+        self.far_, far_rows = fit_spectrum(far, max(64, 4 * (self.n_clusters or 20)), balance=balance, seed=self.seed)
+        self.near_, near_rows = fit_spectrum(near, self.detail, balance=balance, seed=self.seed)
+
+        self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
+        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
+        found = kmeans(groups, self.n_clusters_, seed=self.seed, n_init=self.n_init, unit_rows=False)
+        labels = confident(groups, found.labels, found.centres, self.share)
+        learn_from = self.near_.groups(near_rows, self.columns)
+        self.encoder_ = make_encoder(learn_from.shape[1], self.layers, self.seed)
+        self.history_ = train(
+            self.encoder_, learn_from, config, labels=labels, seed=self.seed, device=self.device, progress=progress
+        )
+
+        parts = self._parts(far_rows, near_rows)
+        found = kmeans(parts[1], self.n_clusters_, seed=self.seed, n_init=self.n_init)
+        self.labels_, self.centres_ = found.labels, found.centres
+        self.turn_ = self._chosen_turn(parts)
+        self.n_features_in_ = graph.n_features
+        self.embedding_ = self._joined(parts)
+        return self
+
+    def transform(self, X: Any, *, adjacency: Any = None, progress: Progress | None = None) -> Rows:
+        """Vectors (n, d) float32 of a graph with the same feature columns, by what `fit` learned."""
+        if not hasattr(self, "encoder_"):
+            raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
+        graph = as_graph(X, adjacency)
+        check_columns(self, graph)
+        far, near = self._filtered(graph, progress)
+        return self._joined(self._parts(self.far_.project(far), self.near_.project(near)))
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Rows:
+        """`fit(X, y, **options)`, then the vectors of its nodes."""
+        return self.fit(X, y, **options).embedding_
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model as a folder, `weights.safetensors` and `model.json`; `tuplet.load` reads it."""
+        if not hasattr(self, "encoder_"):
+            raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
+        arrays: dict[str, Any] = {"rarity": self.rarity_, "centres": self.centres_, "turn": self.turn_}
+        numbers: dict[str, float] = {}
+        for name, spectrum in (("far", self.far_), ("near", self.near_)):
+            for part in fields(Spectrum):
+                value = getattr(spectrum, part.name)
+                (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
+        tensors = {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
+        params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        meta = {
+            "class": f"{type(self).__module__}:{type(self).__name__}",
+            "version": __version__,
+            "params": params,
+            "layers": layer_sizes(self.encoder_),
+            "n_clusters": self.n_clusters_,
+            "numbers": numbers,
+            "history": self.history_.to_dict(),
+        }
+        arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        write_model(folder, meta, tensors | {name: torch.from_numpy(value) for name, value in arrays.items()})
+
+    @classmethod
+    def from_saved(cls, meta: dict[str, Any], tensors: dict[str, Any], where: str) -> Self:
+        """The model of a saved folder's JSON and weights; `tuplet.load` calls this."""
+        params = meta["params"]
+        model = cls(**{**params, "layers": tuple(params["layers"]), "part_weights": tuple(params["part_weights"])})
+        sizes = [int(size) for size in meta["layers"]]
+        model.encoder_ = make_encoder(sizes[0], sizes[1:])
+        weights = {name.removeprefix("encoder."): t for name, t in tensors.items() if name.startswith("encoder.")}
+        restore(model.encoder_, weights, where)
+        values = {name: t.numpy() for name, t in tensors.items()} | meta["numbers"]
+        model.far_, model.near_ = (
+            Spectrum(**{part.name: values[f"{name}.{part.name}"] for part in fields(Spectrum)})
+            for name in ("far", "near")
+        )
+        model.rarity_, model.centres_, model.turn_ = values["rarity"], values["centres"], values["turn"]
+        model.n_features_in_, model.n_clusters_ = len(model.rarity_), int(meta["n_clusters"])
+        model.history_ = History.from_dict(meta["history"])
+        return model
+
+    def _checked(self, graph: Graph) -> TrainConfig:
+        if graph.x is None:
+            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
+        if self.n_clusters is not None:
+            check_int("n_clusters", self.n_clusters, minimum=2, maximum=graph.n_nodes)
+        if self.dim is not None:
+            check_int("dim", self.dim)
+        for name in ("columns", "detail", "n_init"):
+            check_int(name, getattr(self, name))
+        check_int("seed", self.seed, minimum=0)
+        check_number("share", self.share, low=0, high=1, open_low=True)
+        if len(self.part_weights) != 3 or min(self.part_weights) < 0 or max(self.part_weights) <= 0:
+            raise InputError(f"part_weights is {self.part_weights}. Give three lengths of 0 or more, not all 0.")
+        pick_device(self.device)
+        names = TrainConfig.__dataclass_fields__.keys() & self.get_params(deep=False).keys() - {"n_clusters"}
+        return TrainConfig(**{name: getattr(self, name) for name in names}, loss="dmat")
+
+    def _filtered(self, graph: Graph, progress: Progress | None) -> tuple[FilteredRows, FilteredRows]:
+        done = 0
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress("filter", min(1.0, done / _PASSES))
+
+        def rows(alpha: float) -> FilteredRows:
+            graph_filter = GraphFilter(ppr(alpha), tol=self.tol, device=self.device)
+            return filtered_rows(graph, graph_filter, self.rarity_, seed=self.seed, tick=tick)
+
+        return rows(self.far), rows(self.near)
+
+    def _chosen_k(self, graph: Graph, far_rows: Rows) -> int:
+        """The smallest k of 2..20 whose modularity times silhouette is within 5% of the best, both on samples."""
+        edges = sample_edges(graph, self.seed)
+        sample = sample_rows(graph.n_nodes, self.seed)
+        scores = {}
+        for k in range(2, min(_MOST_CLUSTERS, len(sample) - 1) + 1):
+            rows = self.far_.groups(far_rows[sample], 2 * k)
+            found = kmeans(rows, k, seed=self.seed, n_init=4, unit_rows=False)
+            scores[k] = simplified_silhouette(rows, found.centres)
+            if edges is not None:
+                ends = (
+                    self.far_.groups(far_rows[edges[:, 0]], 2 * k),
+                    self.far_.groups(far_rows[edges[:, 1]], 2 * k),
+                )
+                scores[k] *= max(0.0, sampled_modularity(ends, found))
+        enough = 0.95 * max(scores.values())
+        return next(k for k, score in scores.items() if score >= enough)
+
+    def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
+        """The three parts of the vectors, unit rows each."""
+        learned = encode(self.encoder_, self.near_.groups(near_rows, self.columns), device=pick_device(self.device))
+        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
+        return [groups, scale_rows(learned), self.near_.detail(near_rows)]
+
+    def _chosen_turn(self, parts: list[Rows]) -> Rows:
+        """(width, dim), or empty where all columns stay."""
+        width = sum(part.shape[1] for part in parts)
+        if self.dim is None or self.dim == width:
+            return np.empty((0, 0), np.float32)
+        if self.dim > min(width, len(parts[0])):
+            raise InputError(
+                f"dim={self.dim}, but the vectors of this graph have {width} columns and {len(parts[0])} rows. "
+                "Give a smaller dim, a larger detail, or leave dim out."
+            )
+        self.turn_ = np.empty((0, 0), np.float32)
+        return truncated_svd(self._joined(parts), self.dim, seed=self.seed).right
+
+    def _joined(self, parts: list[Rows]) -> Rows:
+        joined = np.hstack([weight * part for weight, part in zip(self.part_weights, parts)]).astype(np.float32)
+        unit: Rows = scale_rows(joined @ self.turn_ if self.turn_.size else joined)
+        return unit
+
+
+def _has_negative(x: Any) -> bool:
+    values = x.data if hasattr(x, "indptr") else x
+    return bool(len(values)) and float(np.min(values)) < 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

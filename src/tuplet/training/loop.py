@@ -1,0 +1,185 @@
+"""train(): mini-batches of rows -> masked views -> encoder -> loss -> weights. One loop, read top to bottom.
+
+Same seed, machine and thread count: the same bits. A run that is killed and resumed ends with the bits of one that
+was not, for what is random is a function of (seed, step) and everything else stands in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tuplet._check import InputError, check_labels
+from tuplet.losses import (
+    dmat_anchor,
+    dmat_pair,
+    dmat_stack,
+    dmati_anchor,
+    dmati_pair,
+    dmati_stack,
+    dmt_loss,
+    to_unit,
+)
+from tuplet.training._cuda_graph import CapturedStep, StepFunction, device_scope
+from tuplet.training.batches import (
+    Batch,
+    block_plan,
+    load_rows,
+    pick_device,
+    prefetch,
+    read_rows,
+    send,
+    step_indices,
+    steps_per_epoch,
+)
+from tuplet.training.checkpoint import Checkpoints
+from tuplet.training.config import TrainConfig
+from tuplet.training.state import History, State, Watch, deferred_interrupt
+from tuplet.training.views import draw_columns, picks_kept, stacked_backward, stacks, views_backward
+
+__all__ = ["Checkpoints", "History", "TrainConfig", "train"]
+log = logging.getLogger("tuplet")
+Progress = Callable[[str, float], None]
+
+
+def train(
+    encoder: nn.Sequential,
+    rows: Any,
+    config: TrainConfig,
+    *,
+    labels: NDArray[np.int64] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+    checkpoint: Checkpoints | str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    edges: NDArray[np.int64] | None = None,
+) -> History:
+    """Train `encoder` in place on `rows` (n, f), an array, a memory map or a tensor; what was seen comes back.
+
+    `labels` (n,) are read by the losses "dmt" and "dmat" only, which train on the rows whose label is not -1. With a
+    `checkpoint` (a folder, or `Checkpoints` for how often) the state is written there; `resume` goes on from it.
+    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C ends training after the current step.
+    """
+    index = _training_rows(rows.shape[0], config.loss, labels)
+    n_steps, per_epoch = config.n_steps(len(index)), steps_per_epoch(len(index), config.batch_size)
+    every, where = config.steps_a_row(len(index)), pick_device(device)
+    state = State(encoder.to(where), config, seed=seed, shape=(*rows.shape, len(index)))
+    watch = Watch(rows, config, seed, edges)
+    checkpoint = checkpoint if isinstance(checkpoint, Checkpoints | None) else Checkpoints(checkpoint)
+    if checkpoint is not None and resume:
+        state.load(checkpoint.file)
+    take_step = _step_function(encoder, state.optimizer, config)
+    if where.type == "cuda" and config.capture:
+        take_step = CapturedStep(take_step)
+    reason = "fixed"
+
+    with device_scope(where, config.tf32), deferred_interrupt() as interrupted:
+        try:
+            for batch in _feed(rows, index, labels, config, seed, where, range(state.step, n_steps)):
+                if state.exhausted:
+                    reason = "auto"
+                    break
+                state.set_lr(config.lr_at(batch.step, n_steps))
+                loss = take_step(batch.x, batch.y, batch.columns)
+                state.add(loss)
+                if state.step % every == 0 or state.step == n_steps:
+                    state.add_row(state.step / per_epoch, lambda: watch(encoder))
+                if checkpoint is not None and checkpoint.due(state.step, per_epoch, state.saved_at):
+                    state.save(checkpoint.file)
+                if progress is not None:
+                    progress("train", state.step / n_steps)
+                if interrupted():
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:  # here, or in the progress callback: the step before it is complete
+            log.warning("training interrupted after %d of %d steps", state.step, n_steps)
+            reason = "interrupted"
+            if checkpoint is not None:
+                state.save(checkpoint.file)
+
+    state.finish(state.step / per_epoch, reason)
+    if checkpoint is not None and reason != "interrupted":
+        state.save(checkpoint.file)
+    return state.history
+
+
+def _training_rows(n: int, loss: str, labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Numbers of the rows to train on: all without labels, else those whose label is known."""
+    if loss == "dmati":
+        index = np.arange(n)
+    elif labels is None:
+        raise InputError(f"The loss {loss!r} needs labels. Give one a row, -1 for unknown; DMATi needs none.")
+    else:
+        index = np.flatnonzero(check_labels("labels", labels, n) >= 0)
+    if len(index) < 2:
+        raise InputError(f"There are {len(index)} rows to train on. At least 2 are needed.")
+    return index
+
+
+def _feed(
+    rows: Any,
+    index: NDArray[np.int64],
+    labels: NDArray[np.int64] | None,
+    config: TrainConfig,
+    seed: int,
+    device: torch.device,
+    steps: range,
+) -> Iterator[Batch]:
+    """The batches of `steps` on `device`: from its memory where the rows fit, else read ahead by a thread."""
+    store = load_rows(rows, device)
+    classes = None if config.loss == "dmati" else torch.from_numpy(np.array(labels, np.int64))
+    n_views = 0 if config.loss == "dmt" else config.n_views
+    order = step_indices(
+        len(index), config.batch_size, seed, steps.start, steps.stop, **block_plan(store, config.shuffle)
+    )
+
+    def batches(target: torch.device) -> Iterator[Batch]:
+        for step, positions in order:
+            chosen = index[positions]
+            columns = draw_columns(seed, step, rows.shape[1], n_views, config.mask_fraction)
+            y = None if classes is None else send(classes[torch.from_numpy(chosen)], target)
+            yield Batch(step, read_rows(store, chosen, target), y, send(torch.from_numpy(columns), target))
+
+    resident = device.type == "cpu" or (isinstance(store, Tensor) and store.device.type == device.type)
+    return batches(device) if resident else prefetch(batches(torch.device("cpu")), device)
+
+
+def _step_function(encoder: nn.Sequential, optimizer: torch.optim.Optimizer, config: TrainConfig) -> StepFunction:
+    """The training step: (x, y, columns) -> loss. All that outlives it changes in place."""
+
+    def step(x: Tensor, y: Tensor | None, columns: Tensor) -> Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        loss = _backward(encoder, to_unit(x) if config.unit_rows else x, y, columns, config)
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def _backward(encoder: nn.Sequential, x: Tensor, y: Tensor | None, columns: Tensor, config: TrainConfig) -> Tensor:
+    """The loss of a batch; its gradients are added to the weights' `.grad`."""
+    t = config.temperature
+    kept = picks_kept(x.shape[1], config.mask_fraction)
+    if config.loss == "dmati" and stacks(x, columns):
+        return stacked_backward(encoder, x, columns, lambda u, v: dmati_stack(u, v, t), kept=kept)
+    if config.loss == "dmati":
+        return views_backward(
+            encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
+        )
+    assert y is not None
+    if config.loss == "dmat" and stacks(x, columns):
+        return stacked_backward(encoder, x, columns, lambda u, v: dmat_stack(u, v, y, t), kept=kept)
+    if config.loss == "dmat":
+        return views_backward(
+            encoder, x, columns, lambda u: dmat_anchor(u, y, t), lambda a, v: dmat_pair(a, v, y, t), kept=kept
+        )
+    loss = dmt_loss(encoder(x), y, temperature=t)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
