@@ -263,7 +263,8 @@ def test_a_meter_splits_the_time_of_a_fit_by_phase() -> None:
 def test_the_peak_of_memory_counts_from_the_last_reset() -> None:
     code = """
 import numpy as np
-from tuplet.bench.meter import Meter, reset_peak
+from tuplet._memory import reset_peak
+from tuplet.bench.meter import Meter
 meter = Meter()
 before = meter.peak_mb
 block = np.ones(2**24)

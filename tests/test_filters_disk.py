@@ -16,9 +16,9 @@ import scipy.sparse as sp
 
 from tests.conftest import random_graph
 from tuplet._check import InputError
+from tuplet._memory import forget_pages
 from tuplet.filters import GraphFilter
 from tuplet.filters import _disk as filter_disk
-from tuplet.filters._read import forget_pages
 from tuplet.filters.weights import ppr
 from tuplet.graph.synth import rmat
 

@@ -15,7 +15,7 @@ from tuplet._check import InputError, check_int, check_number
 from tuplet._seed import stream, torch_stream
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, report
 from tuplet.baselines._gcn import make_linear
-from tuplet.baselines._memory import check_memory
+from tuplet.baselines._limit import check_memory
 from tuplet.baselines._pairs import PairSampler
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter

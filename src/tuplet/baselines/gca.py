@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tuplet._check import check_number
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
-from tuplet.baselines._memory import check_memory
+from tuplet.baselines._limit import check_memory
 from tuplet.baselines._views import ViewSettings, encode_graph, train_views
 from tuplet.graph import Graph
 from tuplet.training.batches import pick_device

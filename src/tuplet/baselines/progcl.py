@@ -13,7 +13,7 @@ from torch import Tensor
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
-from tuplet.baselines._memory import check_memory
+from tuplet.baselines._limit import check_memory
 from tuplet.baselines._views import ViewSettings, encode_graph, train_views
 from tuplet.baselines.gca import info_nce
 from tuplet.graph import Graph

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
+from tuplet._memory import peak_bytes, reset_peak
 
 
 class Meter:
@@ -57,7 +53,7 @@ class Meter:
     @property
     def peak_mb(self) -> float:
         """Peak resident memory since the last reset, in MB (10^6 bytes)."""
-        return round(_peak_bytes() / 1e6, 1)
+        return round(peak_bytes() / 1e6, 1)
 
     @property
     def gpu_mb(self) -> float:
@@ -80,25 +76,6 @@ class _PhaseClock:
         self.last = now
 
 
-def reset_peak() -> None:
-    """Let the peaks of memory count from now; where the system cannot, they count from the process' start.
-
-    Memory that was freed goes back to the system first, or what follows would use it again unseen.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc has it
-    with suppress(OSError):
-        _CLEAR.write_text("5")
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.reset_peak_memory_stats()
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process now."""
-    return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise TimeoutError inside after `seconds`; only in the main thread, where signals arrive."""
@@ -116,18 +93,6 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _peak_bytes() -> int:
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _status(name: str) -> int:
-    try:
-        lines = _STATUS.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), 0)
 
 
 def _wait_for_gpu() -> None:

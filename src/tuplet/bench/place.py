@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import free_memory
 from tuplet.bench.spec import Job, digest
 
 
@@ -44,7 +45,7 @@ class Place:
     @classmethod
     def choose(cls, job: Job, settings: Mapping[str, Any]) -> Place:
         need = disk_bytes(nodes_of(job.dataset), settings, streamed=job.method == "DMAT-i")
-        if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * _free_memory()):
+        if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * free_memory()):
             return cls(None, kept=False)
         inputs = settings["store"] != "results"
         root = os.environ.get("TUPLET_WORK") if inputs else None
@@ -112,10 +113,6 @@ class DiskPeak:
         self.ended.set()
         self.thread.join()
         self._look()
-
-
-def _free_memory() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def _size(folder: Path | None) -> int:

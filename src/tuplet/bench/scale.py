@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages, reset_peak
 from tuplet._seed import stream
-from tuplet.bench.meter import Meter, reset_peak, time_limit
+from tuplet.bench.meter import Meter, time_limit
 from tuplet.bench.place import DiskPeak, Place, nodes_of
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.spec import Job, load_spec
-from tuplet.filters._read import forget_pages
 from tuplet.graph import Graph
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet.bench.meter import Meter, reset_peak, resident_bytes
+from tuplet._memory import reset_peak, resident_bytes
+from tuplet.bench.meter import Meter
 from tuplet.bench.spec import Job
 from tuplet.graph import Graph
 

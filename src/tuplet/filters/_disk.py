@@ -26,8 +26,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages, mapped_file
 from tuplet.filters._cpu import Engine, Tick
-from tuplet.filters._read import Block, forget_pages, mapped_file, put_rows
+from tuplet.filters._read import Block, put_rows
 from tuplet.graph import Features
 
 log = logging.getLogger("tuplet")

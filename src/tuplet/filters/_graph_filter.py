@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_int, check_number
+from tuplet._memory import mapped_file
 from tuplet.filters._estimate import FilterEstimate, exact_seconds, push_seconds
 from tuplet.filters._operator import make_plan
-from tuplet.filters._read import checked_map, mapped_file
+from tuplet.filters._read import checked_map
 from tuplet.filters._reduce import REDUCTIONS
 from tuplet.filters._run import SLACK, free_width, run_filter
 from tuplet.filters.weights import Weights, ppr

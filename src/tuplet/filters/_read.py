@@ -6,8 +6,6 @@ float32 block `out`. It never holds more than a few rows of X beside the block.
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeAlias
@@ -17,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages
 from tuplet.graph import Features, checked_features
 
 Block: TypeAlias = NDArray[np.float32]
@@ -132,48 +131,3 @@ def refuse_large(value: float) -> NoReturn:
         f"The filtered rows hold values up to {value:.3g}, too large for float16 (at most 65504). "
         'Scale the features, or keep dtype="float32".'
     )
-
-
-def forget_pages(array: Any) -> None:
-    """Drop the pages of a memory map from this process (they stay in the file and in the system's cache).
-
-    A private map (mode "c") keeps them: what was changed in it lies nowhere else.
-    """
-    for part in (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,):
-        mapped = mapped_file(part)
-        if mapped is not None and not _is_private(part) and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def _is_private(array: Any) -> bool:
-    while array is not None and not isinstance(array, np.memmap):
-        array = getattr(array, "base", None)
-    return array is not None and array.mode == "c"
-
-
-def mapped_file(array: Any) -> mmap.mmap | None:
-    """The memory map under `array`, or None for an array in memory."""
-    while array is not None and not isinstance(array, mmap.mmap):
-        array = getattr(array, "base", None)
-        if isinstance(array, memoryview):
-            array = array.obj
-    return array
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process now; a guess of 300 MB where the system does not tell."""
-    try:
-        with open("/proc/self/statm") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 300_000_000
-
-
-def free_memory() -> int:
-    """Bytes of memory that the system could give now."""
-    try:
-        with open("/proc/meminfo") as file:  # noqa: PTH123
-            fields = dict(line.split(":") for line in file)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError):
-        return 4_000_000_000

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, parse_bytes
+from tuplet._memory import free_memory, mapped_file, resident_bytes
 from tuplet.filters import _disk as filter_disk
 from tuplet.filters import _gpu as filter_gpu
 from tuplet.filters._cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
@@ -19,12 +20,9 @@ from tuplet.filters._operator import Operator, Plan, make_operator, make_plan
 from tuplet.filters._read import (
     Block,
     Reader,
-    free_memory,
     make_reader,
-    mapped_file,
     over_rows,
     put_rows,
-    resident_bytes,
 )
 from tuplet.filters._reduce import column_map
 from tuplet.graph import Features, Graph

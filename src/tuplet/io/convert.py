@@ -1,7 +1,7 @@
 """Edge lists of any size -> the on-disk graph of folder.py, within a memory budget.
 
 Two passes over the edges. The first collects the node ids (_id_maps.py says what that costs); the second deals both
-directions of every edge to buckets of rows on disk (_external_sort.py), which are then sorted one after another. All work
+directions of every edge to buckets of rows on disk (_external_sort.py), then sorted one after another. All work
 happens in a folder `.NAME.work` beside the target: a run that was interrupted goes on from the last finished stage
 when it is started again with the same files and options, and the target appears whole at the end.
 """

@@ -1,7 +1,7 @@
 """Vectors for nodes that arrive later, and for nodes whose surroundings change, without filtering the whole graph.
 
-`embed_new` gives vectors of new nodes only. `LiveRows` (filters/live.py) keeps the filtered rows of a graph in step with
-its changes; `embed_changed` gives the vectors of the nodes that a change touched.
+`embed_new` gives vectors of new nodes only. `LiveRows` (filters/live.py) keeps the filtered rows of a graph in step
+with its changes; `embed_changed` gives the vectors of the nodes that a change touched.
 """
 
 from __future__ import annotations

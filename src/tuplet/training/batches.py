@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages, free_on
 from tuplet._seed import stream
-from tuplet.filters._read import forget_pages
 
 log = logging.getLogger("tuplet")
 
@@ -134,7 +134,7 @@ def load_rows(rows: Any, device: torch.device) -> Any:
     if device.type != "cuda" or (isinstance(rows, Tensor) and rows.device.type == "cuda"):
         return rows
     size = rows.nbytes
-    free = torch.cuda.mem_get_info(device)[0]
+    free = free_on(device)
     if size > RESIDENT_SHARE * free:
         log.info("rows (%.1f GB) stay in host memory: the GPU has %.1f GB free", size / 1e9, free / 1e9)
         return rows

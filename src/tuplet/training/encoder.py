@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from tuplet._check import InputError, check_int
+from tuplet._memory import forget_pages
 from tuplet._seed import torch_stream
-from tuplet.filters._read import forget_pages
 from tuplet.losses import to_unit
 from tuplet.training.batches import as_float_tensor
 
