@@ -92,7 +92,7 @@ def test_a_figure_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
             path.write_bytes(b"half")
             raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         plots.save_figure(Broken(), tmp_path / "f.png")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="does not exist"):

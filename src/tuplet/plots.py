@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tuplet._check import InputError, check_out_path, need_extra
+from tuplet._files import new_file
 from tuplet._seed import seed_of, stream
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000")
@@ -215,12 +216,8 @@ def time_against_nodes(
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     """Write `figure` as PNG at `path`, whole or not at all."""
     target = check_out_path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(part, format="png", dpi=150)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with new_file(target) as partial:
+        figure.savefig(partial, format="png", dpi=150)
     return target
 
 

@@ -85,7 +85,7 @@ def report_(
     if out is None:
         sys.stdout.write(text)
     else:
-        from tuplet.io.vectors import atomic
+        from tuplet._files import new_file
 
-        with atomic(out) as partial:
+        with new_file(out) as partial:
             partial.write_text(text, encoding="utf-8")

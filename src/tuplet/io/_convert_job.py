@@ -10,11 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tuplet._files import open_array, put_in_place
 from tuplet.graph import Graph
-from tuplet.io.folder import put_in_place
 
 log = logging.getLogger("tuplet")
 Progress = Callable[[str, float], None]
@@ -54,7 +51,7 @@ class Job:
     def graph(self, directed: bool, name: str) -> Graph:
         """The graph over the arrays in the work folder."""
         names: Any = {key: tuple(self.state.get(key, ())) for key in ("feature_names", "label_names")}
-        arrays: Any = {path.stem: open_npy(path) for path in self.folder.glob("*.npy")}
+        arrays: Any = {path.stem: open_array(path) for path in self.folder.glob("*.npy")}
         return Graph(**arrays, directed=directed, name=name, **names)
 
     def finish(self, place: Path) -> None:
@@ -65,9 +62,3 @@ class Job:
     def remove(self) -> None:
         """Throw the work away."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def open_npy(path: Path) -> NDArray[Any]:
-    """An array as a memory map; an empty one, which cannot be mapped, as it is."""
-    mapped = path.stat().st_size > 128
-    return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)  # type: ignore[no-any-return]

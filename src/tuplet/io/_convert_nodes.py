@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from tuplet._check import InputError
+from tuplet._files import save_array
 from tuplet.io._arrow import read_table
 from tuplet.io._convert_job import Job
 from tuplet.io._ids import unify
 from tuplet.io._node_stream import NodeStream
 from tuplet.io._nodes import id_name, node_labels, read_labels
-from tuplet.io.folder import save_array
 
 
 def write_features(job: Job, nodes: NodeStream, missing: str) -> None:

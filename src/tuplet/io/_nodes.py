@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._files import DAMAGE
 from tuplet.graph import checked_features
 from tuplet.io._arrow import read_table
 from tuplet.io._columns import NULL_WORDS
 from tuplet.io._edges import Edges, check_rows
 from tuplet.io._ids import check_unique, examples, id_column, look_up, unique_ids
-from tuplet.io.npz import DAMAGE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, parse_bytes
+from tuplet._files import open_array, save_array
 from tuplet.graph import Graph
-from tuplet.io._convert_job import Job, Progress, open_npy
+from tuplet.io._convert_job import Job, Progress
 from tuplet.io._convert_nodes import write_features, write_labels
 from tuplet.io._edge_stream import EdgeStream
 from tuplet.io._external_sort import Dealer, Plan, RowWriter, make_keys, remove_bucket, sort_bucket
 from tuplet.io._id_maps import BitmapMap, Collector, IdMap, SortedMap, TextMap, map_of
 from tuplet.io._ids import examples, unify
 from tuplet.io._node_stream import NodeStream, node_stream
-from tuplet.io.folder import check_new_folder, open_graph, save_array, write_meta
+from tuplet.io.folder import check_new_folder, open_graph, write_meta
 
 log = logging.getLogger("tuplet")
 
@@ -247,5 +248,5 @@ def _sort(job: Job, directed: bool) -> None:
 
 
 def _all_ones(path: Path) -> bool:
-    weights = open_npy(path)
+    weights = open_array(path)
     return all(bool((weights[i : i + 2**22] == 1).all()) for i in range(0, len(weights), 2**22))

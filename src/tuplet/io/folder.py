@@ -6,10 +6,8 @@ renamed when it is whole.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path
+from tuplet._files import DAMAGE, file_sum, new_folder, save_array
 from tuplet.graph import Graph
-from tuplet.io.npz import DAMAGE
 
 FORMAT = "tuplet-graph"
 VERSION = 1
@@ -38,20 +36,10 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
     True
     """
     target = check_new_folder(folder, overwrite=overwrite)
-    partial = target.with_name(f".{target.name}.part-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir()
+    with new_folder(target) as partial:
         for name, array in _arrays(graph).items():
             save_array(partial / f"{name}.npy", array)
         write_meta(partial, graph)
-        put_in_place(partial, target)
-    except OSError as error:
-        raise InputError(
-            f"The graph cannot be written to {target} ({error}). Free or choose another place."
-        ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return target
 
 
@@ -80,27 +68,6 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
             f"{target} exists already. Remove it, or choose another name (overwrite=True replaces a graph)."
         )
     return target
-
-
-def put_in_place(partial: Path, target: Path) -> None:
-    """Rename the finished folder; a graph that stood there is removed after the new one is in place."""
-    if not target.exists():
-        partial.replace(target)
-        return
-    old = target.with_name(f".{target.name}.old-{os.getpid()}")
-    target.replace(old)
-    partial.replace(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as .npy block by block; memory maps are not pulled into memory."""
-    rows = max(1, _BLOCK // max(1, array[:1].nbytes))
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array[:0]) | {
-            "shape": array.shape, "fortran_order": False})  # fmt: skip
-        for start in range(0, len(array), rows):
-            file.write(np.ascontiguousarray(array[start : start + rows]).data)
 
 
 def write_meta(folder: Path, graph: Graph) -> None:
@@ -142,15 +109,6 @@ def read_meta(folder: Path) -> dict[str, Any]:
     if not valid:
         raise _damaged(folder, "meta.json names no adjacency")
     return dict(meta)
-
-
-def file_sum(path: Path) -> str:
-    """blake2b (16 bytes) of a file."""
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:

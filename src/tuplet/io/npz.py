@@ -7,9 +7,6 @@ where known ids, label_names, feature_names, directed, name.
 from __future__ import annotations
 
 import os
-import tokenize
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_labels, check_out_path
+from tuplet._files import DAMAGE, new_file
 from tuplet.graph import Graph, checked_features
 
 Arrays = dict[str, NDArray[Any]]
-DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, RuntimeError)
-DAMAGE += (MemoryError, OverflowError, NotImplementedError, SyntaxError, tokenize.TokenError)  # NumPy's header parser
-DAMAGE += (zipfile.BadZipFile, zlib.error)
 
 
 def read_npz(path: str | os.PathLike[str]) -> Graph:
@@ -77,13 +72,8 @@ def write_npz(graph: Graph, path: str | os.PathLike[str]) -> None:
     for name in ("label_names", "feature_names"):
         if getattr(graph, name):
             arrays[name] = np.array(getattr(graph, name))
-    partial = target.with_name(f"{target.name}.part-{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with new_file(target) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def _pickled(archive: Any, name: str) -> bool:

@@ -6,7 +6,6 @@ schema metadata hold, as JSON under "tuplet", what made the vectors: model, sett
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_finite, check_out_path
+from tuplet._files import DAMAGE, new_file, write_header
 from tuplet.graph import Graph
-from tuplet.io.npz import DAMAGE
 
 ROW_GROUP_BYTES = 2**25
 _ENDINGS = (".parquet", ".npy", ".csv")
@@ -71,7 +70,7 @@ def write_vectors(
         if array is not None and array.shape != (len(z),):
             raise InputError(f"{what} has shape {array.shape} for {len(z)} vectors. Give one for each vector.")
     writer = {".parquet": _write_parquet, ".npy": _write_npy, ".csv": _write_csv}[target.suffix.lower()]
-    with atomic(target) as partial:
+    with new_file(target) as partial:
         writer(partial, z, names, groups, info)
     return target
 
@@ -112,19 +111,6 @@ def align(vectors: Vectors, graph: Graph) -> NDArray[np.float32]:
     return vectors.z if np.array_equal(place, np.arange(n)) else vectors.z[place]
 
 
-@contextlib.contextmanager
-def atomic(target: Path) -> Iterator[Path]:
-    """A path beside `target` to write to; renamed to it at the end, removed if anything fails."""
-    partial = target.with_name(f".{target.name}.part-{os.getpid()}")
-    try:
-        yield partial
-        partial.replace(target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def row_blocks(z: Any) -> Iterator[slice]:
     """Slices of rows of the (n, d) matrix `z`, each some 32 MB of float32."""
     rows = max(1, ROW_GROUP_BYTES // (4 * z.shape[1]))
@@ -157,9 +143,8 @@ def _write_parquet(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, 
 
 
 def _write_npy(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, info: Mapping[str, Any]) -> None:
-    header = {"descr": "<f4", "fortran_order": False, "shape": z.shape}
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
+        write_header(file, z.shape, np.dtype("<f4"))
         for part in row_blocks(z):
             file.write(np.ascontiguousarray(z[part], dtype="<f4").data)
 

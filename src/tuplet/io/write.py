@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tuplet._check import check_choice, check_out_path
+from tuplet._files import new_file
 from tuplet.graph import Graph
-from tuplet.io.vectors import arrow_ids, atomic, row_blocks
+from tuplet.io.vectors import arrow_ids, row_blocks
 
 
 def write_graph_tables(
@@ -32,11 +33,11 @@ def write_graph_tables(
     columns = {"source": arrow_ids(ids[pairs[:, 0]]), "target": arrow_ids(ids[pairs[:, 1]])}
     if graph.weights is not None:
         columns["weight"] = pa.array(np.asarray(graph.adj[pairs[:, 0], pairs[:, 1]]).ravel())
-    with atomic(target) as partial:
+    with new_file(target) as partial:
         write = csv.write_csv if target.suffix.lower() == ".csv" else pq.write_table
         write(pa.table(columns), partial)
     if nodes is not None and graph.x is not None:
-        with atomic(check_out_path(nodes)) as partial:
+        with new_file(check_out_path(nodes)) as partial:
             _write_nodes(partial, graph)
 
 

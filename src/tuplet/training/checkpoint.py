@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tuplet._check import InputError, check_int, check_number, check_out_path
+from tuplet._files import new_file, new_folder
 
 CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS, MODEL = "weights.safetensors", "model.json"
@@ -62,11 +61,9 @@ def write_state(file: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, An
 
     check_out_path(file.parent)
     file.parent.mkdir(exist_ok=True)
-    partial = file.with_suffix(".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(plain, partial, metadata={"tuplet": json.dumps(meta)})
-    _sync(partial)
-    partial.replace(file)
+    with new_file(file) as partial:
+        save_file(plain, partial, metadata={"tuplet": json.dumps(meta)})
 
 
 def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -91,21 +88,10 @@ def write_model(folder: str | os.PathLike[str], meta: Mapping[str, Any], tensors
     target = check_out_path(folder)
     if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
         raise InputError(f"{target} exists and is not a model folder. Choose another place, or remove it first.")
-    partial = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-    old = partial.with_suffix(".old")
-    partial.mkdir()
-    try:
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with new_folder(target) as partial:
         save_file(plain, partial / WEIGHTS)
         (partial / MODEL).write_text(json.dumps({"format": FORMAT, **meta}, indent=1) + "\n")
-        for file in (partial / WEIGHTS, partial / MODEL):
-            _sync(file)
-        if target.exists():
-            target.rename(old)
-        partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -133,8 +119,3 @@ def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) 
     if {n: t.shape for n, t in own.items()} != {n: t.shape for n, t in tensors.items()}:
         raise InputError(f"The weights in {where} do not fit the encoder. The files belong to different models.")
     module.load_state_dict(dict(tensors))
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb+") as opened:
-        os.fsync(opened.fileno())

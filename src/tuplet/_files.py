@@ -1,0 +1,187 @@
+"""Files that appear whole or not at all, locks between processes, checksums, and the headers of .npy files.
+
+A writer works under a hidden name beside the target, `.NAME.part-PID`, and renames at the end: whoever looks sees the
+old file or the new one, also after a kill. What a killed writer left under a hidden name is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from tuplet._check import InputError
+
+# What NumPy, zipfile and zlib raise on bytes that are not what they should be.
+DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, RuntimeError)
+DAMAGE += (MemoryError, OverflowError, NotImplementedError, SyntaxError, tokenize.TokenError)  # NumPy's header parser
+DAMAGE += (zipfile.BadZipFile, zlib.error)
+
+BLOCK = 2**24  # bytes hashed or copied at once
+_EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """A path beside `target` to write to; it becomes `target` at the end and is removed if anything fails."""
+    partial = _part(target)
+    try:
+        yield partial
+        _sync(partial)
+        partial.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target` to fill; it takes the place of `target` at the end, in one step on Linux."""
+    partial = _part(target)
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        yield partial
+        for file in partial.iterdir():
+            _sync(file)
+        put_in_place(partial, target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def put_in_place(partial: Path, target: Path) -> None:
+    """Rename the folder `partial` to `target`; what stood there is removed after the new one is in place."""
+    if not target.exists():
+        partial.replace(target)
+    elif _exchanged(partial, target):
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        old = target.with_name(f".{target.name}.old-{os.getpid()}")
+        target.replace(old)
+        partial.replace(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _part(target: Path) -> Path:
+    """The hidden name of this process beside `target`; those of processes that are gone are removed."""
+    hidden = re.compile(re.escape(f".{target.name}.") + r"(?:part|old)-(\d+)")
+    with suppress(OSError):
+        for other in target.parent.iterdir():
+            match = hidden.fullmatch(other.name)
+            if match and not _alive(int(match[1])):
+                shutil.rmtree(other, ignore_errors=True) if other.is_dir() else other.unlink(missing_ok=True)
+    return target.with_name(f".{target.name}.part-{os.getpid()}")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _exchanged(one: Path, two: Path) -> bool:
+    """Swap two names in one step; False where the system has no call for it."""
+    try:
+        swap = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(swap(_HERE, os.fsencode(one), _HERE, os.fsencode(two), _EXCHANGE) == 0)
+
+
+def _sync(path: Path) -> None:
+    """Wait until the file lies on the disk, so that its new name never leads to half of it."""
+    if path.is_file():
+        with path.open("rb+") as opened:
+            os.fsync(opened.fileno())
+
+
+@contextmanager
+def locked(target: Path, *, wait: float = 0.0) -> Iterator[None]:
+    """Hold `target` against other processes; one that holds it already is waited for, `wait` seconds at most.
+
+    The lock is a file `.NAME.lock` beside the target. The system lets it go when its holder ends, however that was.
+    """
+    from filelock import FileLock, Timeout
+
+    path = target.with_name(f".{target.name}.lock")
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=wait)
+    except Timeout:
+        holder = ""
+        with suppress(OSError):
+            holder = path.with_suffix(".pid").read_text().strip()
+        who = f"process {holder}" if holder else "another process"
+        raise InputError(f"{target} is being written by {who}. Wait until it ends, or choose another name.") from None
+    except OSError as error:
+        raise InputError(f"{target} cannot be locked ({error}). Choose another place.") from None
+    try:
+        with suppress(OSError):
+            path.with_suffix(".pid").write_text(str(os.getpid()))
+        yield
+    finally:
+        for file in (
+            path.with_suffix(".pid"),
+            path,
+        ):  # while it is held: who waits for a removed lock makes a new one
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        lock.release()
+
+
+def file_sum(path: Path) -> str:
+    """blake2b (16 bytes) of all bytes of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_header(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """The header of an .npy file, rows first."""
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type from the header of an .npy file; `file` stands at the first value afterwards."""
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return read(file)  # type: ignore[no-any-return]
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as .npy block by block; memory maps are not pulled into memory."""
+    rows = max(1, BLOCK // max(1, array[:1].nbytes))
+    with path.open("wb") as file:
+        write_header(file, array.shape, array.dtype)
+        for start in range(0, len(array), rows):
+            file.write(np.ascontiguousarray(array[start : start + rows]).data)
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file as a memory map; an empty one, which cannot be mapped, as it is."""
+    with path.open("rb") as file:
+        shape = read_header(file)[0]
+    return np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)  # type: ignore[no-any-return]
