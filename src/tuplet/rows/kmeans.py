@@ -109,11 +109,22 @@ def choose_k(z: Any, *, seed: int = 0, k_max: int = 20, unit_rows: bool = True, 
 
 def simplified_silhouette(rows: Any, centres: NDArray[Any]) -> float:
     """Mean over the rows of 1 - (distance to the nearest centre) / (distance to the second nearest)."""
+    return float(margins(rows, centres).mean())
+
+
+def margins(rows: Any, centres: NDArray[Any]) -> NDArray[Any]:
+    """1 - (distance to the nearest centre) / (distance to the second nearest) of each row; 1 for one centre.
+
+    How sure a row is of its cluster: 0 between two centres, 1 on one of them.
+    """
+    if len(centres) < 2:
+        return np.ones(rows.shape[0], np.float32)
     squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
     distances = squares[:, None] + np.sum(centres**2, axis=1) - 2 * (rows @ centres.T)
     near = np.sqrt(np.partition(distances, 1, axis=1)[:, :2].clip(min=0))
     share = np.divide(near[:, 0], near[:, 1], out=np.ones(len(near), near.dtype), where=near[:, 1] > 0)
-    return float(1 - share.mean())
+    sure: NDArray[Any] = 1 - share
+    return sure
 
 
 def _whole(rows: Any, k: int, seed: int, n_init: int) -> Clusters:
