@@ -18,10 +18,10 @@ from tuplet.rows.kmeans import checked_vectors, row_lengths
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """`classes` (n,) and `probability` (n,) of the class, for every node; `known` (n,) marks those that were labelled.
+    """`classes` (n,) and `probability` (n,) of each node's class; `known` (n,) marks the nodes that were labelled.
 
-    A labelled node keeps its label, with probability 1. `accuracy` is that of the classifier on labelled nodes that
-    were held out to choose the regularisation `C`, in percent; None where there were too few.
+    A labelled node keeps its label, with probability 1. A tenth of the labelled nodes chose the regularisation `C`, and
+    `accuracy` in percent was measured on another tenth; None where there were too few.
     """
 
     classes: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Predictions:
 def predict_nodes(z: Any, graph: Graph | None = None, *, y: ArrayLike | None = None, seed: int = 0) -> Predictions:
     """The class of each node without a label, and how sure the classifier is.
 
-    Labels are `y`, else graph.y; -1 unknown. A tenth of the labelled nodes chooses the regularisation, then all of
+    Labels are `y`, else graph.y; -1 unknown. A tenth of the labelled nodes chooses the regularisation; then all of
     them train. `z` (n, d) may be a memory map.
 
     >>> found = predict_nodes(np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [2.0, 0.1]]), y=[0, -1, 1, -1])
