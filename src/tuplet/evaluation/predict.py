@@ -20,8 +20,8 @@ from tuplet.rows.kmeans import checked_vectors, row_lengths
 class Predictions:
     """`classes` (n,) and `probability` (n,) of each node's class; `known` (n,) marks the nodes that were labelled.
 
-    A labelled node keeps its label, with probability 1. A tenth of the labelled nodes chose the regularisation `C`, and
-    `accuracy` in percent was measured on another tenth; None where there were too few.
+    A labelled node keeps its label, with probability 1. A tenth of the labelled nodes chose the regularisation `C`;
+    `accuracy`, in percent, was measured on another tenth; None where there were too few.
     """
 
     classes: NDArray[np.int64]
