@@ -69,27 +69,90 @@ def test_embed_writes_ids_and_vectors(run: Run, tmp_path: Path) -> None:
     assert table.z.shape[0] == 2708
 
 
-def test_cluster_prints_the_six_metrics(run: Run, vectors: Path, tmp_path: Path) -> None:
-    from tuplet.io.vectors import read_vectors
+def test_cluster_says_what_the_clusters_are_and_writes_them(run: Run, vectors: Path, tmp_path: Path) -> None:
+    from pyarrow import parquet as pq
 
-    out = tmp_path / "clustered.parquet"
-    code, text, _ = run("cluster", vectors, "--graph", "cora", "--seeds", 2, "--json", "-o", out)
+    out = tmp_path / "clusters.parquet"
+    code, text, _ = run("cluster", vectors, "--graph", "cora", "--seeds", 2, "--json", "-o", out, "-q")
     assert code == 0
-    assert {"accuracy", "nmi", "ari", "f1", "modularity", "conductance"} <= set(json.loads(text)["mean"])
-    assert json.loads(text)["mean"]["accuracy"] > 50
-    assert set(read_vectors(out).cluster) == set(range(7))
+    found = json.loads(text)
+    assert {"accuracy", "nmi", "ari", "f1", "modularity", "conductance"} <= set(found["mean"])
+    assert found["mean"]["accuracy"] > 50 and [run["seed"] for run in found["runs"]] == [0, 1]
+    assert sum(cluster["size"] for cluster in found["clusters"]) == 2708
+    table = pq.read_table(out)
+    assert table.column_names == ["id", "cluster", "confidence"] and table.num_rows == 2708
+    sizes = {cluster["cluster"]: cluster["size"] for cluster in found["clusters"]}
+    assert sizes == {c: table["cluster"].to_pylist().count(c) for c in range(7)}
 
 
-def test_classify_prints_a_table(run: Run, vectors: Path) -> None:
-    code, text, _ = run("classify", vectors, "--graph", "cora")
-    assert code == 0
-    assert "accuracy" in text
+def test_cluster_prints_k_where_it_came_from_and_no_deviation_for_one_run(run: Run, vectors: Path) -> None:
+    code, text, _ = run("cluster", vectors, "--graph", "cora", "-k", 5, "-q")
+    assert code == 0 and "k = 5 from given" in text and "7 classes on 2708 of 2708 nodes" in text
+    assert "deviation" not in text and "typical nodes" in text
 
 
-def test_links_learns_on_the_training_graph(run: Run) -> None:
+def test_an_output_that_cannot_be_written_is_said_before_the_work(run: Run, vectors: Path, tmp_path: Path) -> None:
+    for verb in ("cluster", "classify"):
+        code, _, err = run(verb, vectors, "--graph", "cora", "-o", tmp_path / "no" / "such.parquet")
+        assert code == 1 and "does not exist" in err
+    code, _, err = run("cluster", vectors, "--graph", "cora", "-o", tmp_path / "clusters.xlsx")
+    assert code == 1 and ".xlsx" in err
+
+
+def test_classify_prints_a_table_and_predicts_unlabelled_nodes(run: Run, vectors: Path, tmp_path: Path) -> None:
+    import numpy as np
+    from pyarrow import csv
+
+    from tuplet import load_dataset
+    from tuplet.io.npz import write_npz
+
+    g = load_dataset("cora")
+    hidden = np.random.default_rng(0).random(g.n_nodes) < 0.5
+    write_npz(g.with_(y=np.where(hidden, -1, g.y)), tmp_path / "half labelled.npz")
+    out = tmp_path / "predictions.csv"
+    code, text, _ = run("classify", vectors, "--graph", tmp_path / "half labelled.npz", "-o", out, "-q")
+    assert code == 0 and "accuracy" in text and f"{hidden.sum()} nodes predicted" in text
+    table = csv.read_csv(out)
+    truth = np.asarray(g.label_names)[g.y]
+    right = np.asarray(table["class"].to_pylist()) == truth
+    known = np.asarray(table["known"])
+    assert right[known].all() and 0.7 < right[~known].mean() < 1
+    assert np.array_equal(known, ~hidden)
+
+
+def test_links_proposes_missing_edges_and_none_that_exists(run: Run, tmp_path: Path) -> None:
+    from pyarrow import parquet as pq
+
+    from tuplet import load_dataset
+
+    out = tmp_path / "links.parquet"
+    code, text, _ = run("links", "cora", "--method", "FilterSVD", "--top", 50, "-o", out, "-q")
+    assert code == 0 and "50 likely missing edges" in text
+    g = load_dataset("cora")
+    edges = {frozenset(pair) for pair in g.node_ids[g.edges()].tolist()}
+    table = pq.read_table(out)
+    found = {frozenset(pair) for pair in zip(table["source"].to_pylist(), table["target"].to_pylist())}
+    assert len(found) == 50 and not found & edges
+    assert run("links", "cora", "--top", 5)[0] == 1
+
+
+def test_links_learns_on_the_training_graph_alone(run: Run) -> None:
+    """The very value of vectors of the training graph; those of the whole graph give a higher one."""
+    from tuplet import load_dataset, split_edges
+    from tuplet.evaluation.links import score_links
+    from tuplet.models.registry import make_estimator
+
     code, text, _ = run("links", "cora", "--method", "FilterSVD", "-q", "--json")
     assert code == 0
-    assert json.loads(text)["mean"]["auc"] > 85
+    graph = load_dataset("cora")
+    split = split_edges(graph, seed=0)
+    honest, leaking = (
+        score_links(make_estimator("FilterSVD", n_clusters=7).fit_transform(g), split)["auc"]
+        for g in (split.graph, graph)
+    )
+    assert leaking > honest + 1
+    assert json.loads(text)["mean"]["auc"] == pytest.approx(honest, abs=1e-3)
+    assert json.loads(text)["runs"][0]["sizes"] == {"train": 4486, "val": 264, "test": 528}
 
 
 def test_theory_gives_tau0(run: Run, vectors: Path) -> None:

@@ -82,13 +82,18 @@ def print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, default=str) + "\n")
 
 
-def print_summary(summary: Any, title: str, as_json: bool) -> None:
-    """A tasks.Summary as a table of mean and deviation, or as JSON."""
+def print_summary(summary: Any, title: str, as_json: bool, caption: str = "") -> None:
+    """A Summary as a table of means, and deviations where there are several runs; or as JSON."""
     if as_json:
         print_json(summary.to_dict())
         return
-    rows = [[name, f"{summary.mean[name]:.2f}", f"{summary.deviation[name]:.2f}"] for name in summary.mean]
-    print_table(title, ["metric", "mean", "deviation"], rows, caption=f"{len(summary.results)} runs, in percent")
+    runs = len(summary.results)
+    columns = ["metric", "value"] if runs == 1 else ["metric", "mean", "deviation"]
+    shown = (summary.mean,) if runs == 1 else (summary.mean, summary.deviation)
+    rows = [[name, *(f"{part[name]:.2f}" for part in shown)] for name in summary.mean]
+    facts = [f"in percent{f', {runs} runs' if runs > 1 else ''}", caption]
+    facts += dict.fromkeys(note for result in summary.results for note in result.notes)
+    print_table(title, columns, rows, caption="; ".join(fact for fact in facts if fact))
 
 
 def is_edge_list(source: str) -> bool:

@@ -97,6 +97,13 @@ def describe_clusters(
     ]
 
 
+def confidence_of(z: Any, clusters: NDArray[Any], *, unit_rows: bool = True) -> NDArray[np.float32]:
+    """How sure each row of `z` (n, d) is of its cluster, float32 (n,): 0 between two centres, 1 on its own one."""
+    rows = scale_rows(z, unit_rows)
+    used, place = np.unique(clusters, return_inverse=True)
+    return np.asarray(margins(rows, _means(rows, place, len(used))), dtype=np.float32)
+
+
 def _one_hot(place: NDArray[Any], k: int) -> sp.csr_array:
     n = len(place)
     return sp.csr_array((np.ones(n), (place, np.arange(n))), shape=(k, n))

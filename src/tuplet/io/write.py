@@ -1,8 +1,9 @@
-"""Graph -> tables: the edges and nodes as CSV or Parquet, for other programs or for `read_graph`."""
+"""Tables out, as CSV or Parquet by the ending: a graph's edges and nodes, or any columns."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,28 @@ from tuplet._files import new_file
 from tuplet.graph import Graph
 from tuplet.io.vectors import arrow_ids, row_blocks
 
+ENDINGS = (".parquet", ".csv")
+
+
+def check_table_path(path: str | os.PathLike[str]) -> Path:
+    """`path` as a place where `write_table` can write: a known ending, in a folder that is there."""
+    target = check_out_path(path)
+    check_choice("file ending", target.suffix.lower(), ENDINGS)
+    return target
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
+    """Write `columns`, arrays of one length by name, as .parquet or .csv; whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow import parquet as pq
+
+    target = check_table_path(path)
+    table = pa.table({name: arrow_ids(np.asarray(values)) for name, values in columns.items()})
+    with new_file(target) as partial:
+        (csv.write_csv if target.suffix.lower() == ".csv" else pq.write_table)(table, partial)
+    return target
+
 
 def write_graph_tables(
     graph: Graph, edges: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None
@@ -23,19 +46,11 @@ def write_graph_tables(
     `edges` ends in .csv or .parquet, `nodes` in .parquet. The graph comes back with
     `read_graph(edges, nodes, label="label", unmatched="keep")`.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
-    target, ids = check_out_path(edges), graph.node_ids
-    check_choice("file ending", target.suffix.lower(), (".csv", ".parquet"))
-    pairs = graph.edges()
-    columns = {"source": arrow_ids(ids[pairs[:, 0]]), "target": arrow_ids(ids[pairs[:, 1]])}
+    ids, pairs = graph.node_ids, graph.edges()
+    columns = {"source": ids[pairs[:, 0]], "target": ids[pairs[:, 1]]}
     if graph.weights is not None:
-        columns["weight"] = pa.array(np.asarray(graph.adj[pairs[:, 0], pairs[:, 1]]).ravel())
-    with new_file(target) as partial:
-        write = csv.write_csv if target.suffix.lower() == ".csv" else pq.write_table
-        write(pa.table(columns), partial)
+        columns["weight"] = np.asarray(graph.adj[pairs[:, 0], pairs[:, 1]]).ravel()
+    write_table(edges, columns)
     if nodes is not None and graph.x is not None:
         with new_file(check_out_path(nodes)) as partial:
             _write_nodes(partial, graph)
