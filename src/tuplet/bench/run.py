@@ -146,7 +146,7 @@ Ended = Callable[[Job, Row], None]
 
 
 def _run_here(groups: Sequence[Sequence[Job]], device: str, started: Started, ended: Ended) -> None:
-    from tuplet.bench.measure import Bench
+    from tuplet.bench.fitting import Bench
 
     bench = Bench(device=device)
     for group in groups:
@@ -205,7 +205,7 @@ def _worker(group: Sequence[Job], device: str, threads: int, pipe: Connection[An
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
-    from tuplet.bench.measure import Bench
+    from tuplet.bench.fitting import Bench
 
     torch.set_num_threads(threads)
     bench = Bench(device=device)

@@ -29,17 +29,8 @@ from typing import Any
 
 from tuplet._check import InputError, check_choice, check_int
 from tuplet.bench.recipes import merged, recipe_settings
+from tuplet.bench.tasks import TASKS
 
-TASKS = (
-    "clustering",
-    "classification",
-    "links",
-    "convergence",
-    "tau0",
-    "hardness",
-    "complexity",
-    "scale",
-)
 METHOD_KEYS = ("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s")
 FILTER_KEYS = ("alpha", "r", "tol", "graph_filter", "weights", "self_loops")
 
@@ -122,7 +113,8 @@ def load_spec(path: str | Path) -> Spec:
         check_choice(f"{file.name}: key", key, ("task", "datasets", "seeds", "methods", "settings", "about"))
     given = data.get("task")
     tasks = [
-        check_choice(f"{file.name}: task", str(t), TASKS) for t in (given if isinstance(given, list) else [given])
+        check_choice(f"{file.name}: task", str(t), tuple(TASKS))
+        for t in (given if isinstance(given, list) else [given])
     ]
     methods: tuple[Mapping[str, Any], ...] = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
     if not methods or not data.get("datasets"):

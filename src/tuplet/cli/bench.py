@@ -73,8 +73,7 @@ def report_(
     readme: Annotated[Path | None, typer.Option(help="README whose results table is renewed.")] = None,
 ) -> None:
     """Tables in Markdown, ours beside the published values."""
-    from tuplet.bench.figures import draw_figures
-    from tuplet.bench.report import report, update_readme
+    from tuplet.bench.report import draw_figures, report, update_readme
 
     if figures is not None:
         draw_figures(rows, figures)

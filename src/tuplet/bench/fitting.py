@@ -1,4 +1,4 @@
-"""One job -> one row: fit the method, run the task, note seconds by phase and the peak of memory.
+"""One job -> one row: run its task, note seconds by phase and the peak of memory; and what jobs share.
 
 `Bench` holds what jobs of one process share: the loaded graph, the filtered rows of a filter setting, and the last
 model, where one seed's vectors serve two tasks. Their seconds stand in every row that used them.
@@ -9,20 +9,18 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet import metrics
-from tuplet._check import InputError
-from tuplet.bench.graphs import bench_graph, n_clusters_of
+from tuplet.bench.graphs import bench_graph
 from tuplet.bench.meter import Meter, time_limit
 from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.rows import Row, new_row
 from tuplet.bench.spec import Job, digest
+from tuplet.bench.tasks import task_function
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
@@ -69,7 +67,7 @@ class Bench:
         meter = Meter()
         try:
             with time_limit(None if job.task == "scale" else job.limit_s):  # a rung limits its phases one by one
-                measured = _task(job.task)(job, self, meter)
+                measured = task_function(job.task)(job, self, meter)
         except Exception as error:
             log.info("%s failed: %s", job.key, error)
             self.forget()
@@ -149,77 +147,6 @@ def parameters(method: str) -> set[str]:
     return set(inspect.signature(type(make_estimator(method)).__init__).parameters) - {"self"}
 
 
-def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Vectors without labels, K-Means, six metrics; clusters that a method assigns itself are taken as they are."""
-    graph = bench.graph(job.dataset, meter)
-    model = bench.fit_without_labels(job, meter, n_clusters_of(graph))
-    with meter.phase("evaluate"):
-        return {"metrics": cluster_values(model, graph, job)}
-
-
-def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
-    """The clustering metrics of a fitted model, in percent."""
-    from tuplet.evaluation.tasks import cluster_nodes
-
-    own = getattr(model, "labels_", None)
-    if own is not None:
-        return label_values(own, graph)
-    how = {"k": n_clusters_of(graph), **job.settings.get("evaluate", {})}
-    return _rounded(cluster_nodes(model.embedding_, graph, seed=job.seed, **how).values)
-
-
-def label_values(clusters: NDArray[Any], graph: Graph) -> dict[str, float]:
-    """The clustering metrics of given clusters (n,), in percent."""
-    if graph.y is None:
-        raise InputError(f"{graph!r} has no labels, so clusters cannot be scored.")
-    scores = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari, "f1": metrics.macro_f1}
-    values = {name: 100 * score(graph.y, clusters) for name, score in scores.items()}
-    for suffix in ("", "_self_loops"):
-        loops = bool(suffix)
-        values[f"modularity{suffix}"] = 100 * metrics.modularity(graph, clusters, self_loops=loops)
-        values[f"conductance{suffix}"] = 100 * metrics.conductance(graph, clusters, self_loops=loops)
-    return _rounded(values)
-
-
-def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Vectors from 10% of the nodes ("train") or from all without labels ("all"), then a linear classifier."""
-    from tuplet.evaluation.tasks import classify_nodes
-    from tuplet.graph.splits import split_nodes
-
-    graph = bench.graph(job.dataset, meter)
-    split = split_nodes(graph.y, train=0.1, val=0.1, seed=job.seed)  # type: ignore[arg-type]
-    if job.usage == "all":
-        z = bench.fit_without_labels(job, meter, graph.n_classes).embedding_
-    elif job.method == "DMAT-i":
-        z = _trained_on(split.train, job, bench, graph, meter)
-    else:
-        y = np.full(graph.n_nodes, -1)
-        y[split.train] = graph.y[split.train]  # type: ignore[index]
-        z = bench.fit(job, graph.with_(y=y), meter, y=y).embedding_
-    with meter.phase("evaluate"):
-        how = dict(job.settings.get("evaluate", {}))
-        return {"metrics": _rounded(classify_nodes(z, graph, seed=job.seed, masks=split, **how).values)}
-
-
-def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter) -> NDArray[np.float32]:
-    """DMAT-i vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
-    from tuplet.training.config import TrainConfig
-    from tuplet.training.encoder import encode, make_encoder
-    from tuplet.training.loop import train
-
-    model = bench.estimator(job)
-    with meter.phase("filter"):
-        rows = filtered_rows(model, graph)
-    bench.add_shared_cost(model, meter)
-    known = {f.name for f in fields(TrainConfig)}
-    config = TrainConfig(loss="dmati", **{k: v for k, v in model.get_params().items() if k in known})
-    encoder = make_encoder(rows.shape[1], model.layers, job.seed)
-    with meter.phase("train"):
-        train(encoder, rows[nodes], config, seed=job.seed, device=bench.device)
-    with meter.phase("embed"):
-        return encode(encoder, rows, unit_rows=model.unit_rows)
-
-
 def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
     """The rows that `model`, one of ours, trains on, by its filter and before their own scaling."""
     from tuplet.rows.unit import unit_features
@@ -230,34 +157,6 @@ def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
         return cast("NDArray[np.float32]", model.graph_filter.transform(graph, x=x))
 
 
-def links(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """5% and 10% of the edges held out; everything is fitted on the rest; AUC and average precision on test."""
-    from tuplet.evaluation.links import score_links
-    from tuplet.graph.splits import split_edges
-
-    graph = bench.graph(job.dataset, meter)
-    split = split_edges(graph.with_(y=None), val=0.05, test=0.1, seed=job.seed)
-    model = bench.fit(job, split.graph, meter, n_clusters=graph.n_classes)
-    with meter.phase("evaluate"):
-        result = score_links(model.embedding_, split, seed=job.seed, **job.settings.get("evaluate", {}))
-    return {"metrics": _rounded(result.values), "chosen": {"rows": result.settings["rows"]}}
-
-
-def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+def rounded(values: Mapping[str, float]) -> dict[str, float]:
+    """Four digits, as rows keep them."""
     return {name: round(float(value), 4) for name, value in values.items()}
-
-
-def _task(name: str) -> Callable[[Job, Bench, Meter], dict[str, Any]]:
-    from tuplet.bench import scale, studies
-
-    tasks: dict[str, Callable[[Job, Bench, Meter], dict[str, Any]]] = {
-        "clustering": clustering,
-        "classification": classification,
-        "links": links,
-        "convergence": studies.convergence,
-        "tau0": studies.tau0,
-        "hardness": studies.hardness,
-        "complexity": studies.complexity,
-        "scale": scale.rung,
-    }
-    return tasks[name]

@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet._memory import forget_pages, reset_peak
-from tuplet._seed import stream
+from tuplet._memory import reset_peak
+from tuplet.bench.fitting import Bench, parameters
 from tuplet.bench.meter import Meter, time_limit
-from tuplet.bench.place import DiskPeak, Place, nodes_of
 from tuplet.bench.recipes import estimator_settings
+from tuplet.bench.rmat import fill_random, nodes_of
 from tuplet.bench.spec import Job, load_spec
+from tuplet.bench.tasks.work_folder import DiskPeak, WorkFolder
 from tuplet.graph import Graph
 
-if TYPE_CHECKING:
-    from tuplet.bench.measure import Bench
-
-BLOCK = 2**14  # rows of random features made at once
 DEFAULTS: Mapping[str, Any] = {
     "edges_per_node": 20,
     "n_features": 1000,
@@ -55,7 +50,7 @@ def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     bench.forget()
     _warm_up(bench.device)
     settings = {**DEFAULTS, **{k: v for k, v in job.settings.items() if k != "evaluate"}}
-    place = Place.choose(job, settings)
+    place = WorkFolder.choose(job, settings)
     try:
         ladder = Rung(job, settings, place, bench.device)
         phases = PHASES if job.method == "DMAT-i" else ("generate", "fit", "kmeans")
@@ -84,7 +79,7 @@ def _warm_up(device: str) -> None:
 class Rung:
     """The arrays of one rung and the phases that make them; `notes` holds what each cost."""
 
-    def __init__(self, job: Job, settings: Mapping[str, Any], place: Place, device: str) -> None:
+    def __init__(self, job: Job, settings: Mapping[str, Any], place: WorkFolder, device: str) -> None:
         self.job, self.settings, self.place, self.device = job, settings, place, device
         self.n, self.notes = nodes_of(job.dataset), self._saved_notes()
         self.graph: Graph | None = None
@@ -213,7 +208,6 @@ class Rung:
         pass
 
     def _fit(self) -> None:
-        from tuplet.bench.measure import parameters
         from tuplet.models.registry import make_estimator
 
         given = {"device": self.device, "seed": self.job.seed, "n_clusters": self.settings["clusters"]}
@@ -242,21 +236,3 @@ class Rung:
             part = file.with_suffix(".part")
             part.write_text(json.dumps(self.notes))
             part.replace(file)
-
-
-def fill_random(x: NDArray[Any], seed: int) -> None:
-    """Fill `x` (n, f) with Gaussian rows of unit length, block by block; the same for any number of threads."""
-
-    def fill(block: int) -> None:
-        rows = x[block * BLOCK : (block + 1) * BLOCK]
-        values = stream(seed, f"features {block}").standard_normal(rows.shape, dtype=np.float32)
-        values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
-        rows[...] = values
-
-    from tuplet.kernels.spmm import thread_count
-
-    with ThreadPoolExecutor(thread_count()) as pool:
-        blocks = range(-(-len(x) // BLOCK))
-        for start in range(0, len(blocks), 16):
-            list(pool.map(fill, blocks[start : start + 16]))
-            forget_pages(x)

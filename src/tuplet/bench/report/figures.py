@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tuplet import plots
-from tuplet.bench.published import Cell, Number, read_published
 from tuplet.bench.recipes import estimator_settings, recipe_settings
+from tuplet.bench.report.published import Cell, Number, read_published
+from tuplet.bench.report.tables import Group, group_rows
 from tuplet.bench.rows import read_rows
-from tuplet.bench.tables import Group, group_rows
 
 NAMES = {
     "clustering": "map-cora.png",
@@ -131,7 +131,7 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
 
 def scale_stops(groups: Sequence[Group]) -> dict[str, tuple[float, str]]:
     """The smallest rung at which each method failed, and why, in a few words."""
-    from tuplet.bench.place import nodes_of
+    from tuplet.bench.rmat import nodes_of
 
     stops: dict[str, tuple[float, str]] = {}
     for g in groups:

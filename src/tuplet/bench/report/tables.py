@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuplet.bench.published import Cell, Number
+from tuplet.bench.report.published import Cell, Number
 from tuplet.bench.rows import Row, row_key
 from tuplet.bench.spec import digest
 
