@@ -10,6 +10,7 @@ import inspect
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
@@ -22,12 +23,13 @@ from tuplet.bench.rows import Row, new_row
 from tuplet.bench.spec import Job, digest
 from tuplet.bench.tasks import task_function
 from tuplet.filters import GraphFilter
-from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.models.registry import OURS, make_estimator
+from tuplet.models.new_nodes import filter_of
+from tuplet.models.registry import make_estimator
+from tuplet.training.config import TrainConfig
 
 log = logging.getLogger("tuplet")
-FILTER_FREE = ("SelfDMAT",)  # ours, but it makes its own filters
+GIVEN = ("seed", "device", "n_clusters", "graph_filter")  # parameters that come from the bench, not from the settings
 
 
 class SharedFilter(GraphFilter):
@@ -65,7 +67,9 @@ class Bench:
     def run(self, job: Job) -> Row:
         """The row of `job`; whatever goes wrong inside becomes its `error`."""
         meter = Meter()
+        defaults: dict[str, Any] = {}
         try:
+            defaults = open_defaults(job)
             with time_limit(None if job.task == "scale" else job.limit_s):  # a rung limits its phases one by one
                 measured = task_function(job.task)(job, self, meter)
         except Exception as error:
@@ -74,7 +78,7 @@ class Bench:
             measured = {"metrics": {}, "error": f"{type(error).__name__}: {str(error).strip()[:500]}"}
         seconds = {name: round(value, 4) for name, value in meter.seconds.items()}
         peaks = {"peak_mb": meter.peak_mb} | ({"gpu_mb": meter.gpu_mb} if meter.gpu_mb else {})
-        return new_row(job, seconds=seconds, **(peaks | measured))
+        return new_row(job, **({"defaults": defaults, "seconds": seconds} | peaks | measured))
 
     def graph(self, name: str, meter: Meter) -> Graph:
         """The dataset, loaded once for the jobs that follow each other."""
@@ -84,13 +88,13 @@ class Bench:
                 self._graph = bench_graph(name)
         return self._graph
 
-    def filter(self, settings: Mapping[str, Any]) -> SharedFilter:
-        """The shared filter for these settings; only one is kept, because its rows may be large."""
-        chosen = {name: settings[name] for name in ("r", "tol", "self_loops") if name in settings}
-        weights = ppr(settings.get("alpha", 0.1))
-        key = f"{weights!r} {sorted(chosen.items())}"
+    def shared_filter(self, model: Any) -> SharedFilter:
+        """The filter of `model` as one that remembers its rows; only one is kept, because its rows may be large."""
+        own = filter_of(model)
+        key = repr(own.settings())
         if key not in self._filters:
-            self._filters = {key: SharedFilter(weights, device=self.device, **chosen)}
+            shared = SharedFilter.from_dict({**own.to_dict(), "device": self.device})
+            self._filters = {key: cast("SharedFilter", shared)}
         return self._filters[key]
 
     def forget(self) -> None:
@@ -98,26 +102,19 @@ class Bench:
         self._graph, self._filters, self._fitted = None, {}, ("", None, {})
 
     def estimator(self, job: Job, n_clusters: int = 0) -> Any:
-        """The unfitted estimator of `job`. Ours take the shared filter in place of `alpha`, `r`, `tol`; a method
-        that needs the number of clusters gets the number of classes, and no other word about the labels.
+        """The unfitted estimator of `job`: its settings, and the constructor's defaults for the rest. A method that
+        takes a filter gets its own one shared; a method that takes the number of clusters gets the number of
+        classes, and no other word about the labels.
         """
-        settings = estimator_settings(job.settings)
-        known = parameters(job.method)
-        if job.method in OURS and job.method not in FILTER_FREE:
-            settings["graph_filter"] = self.filter(settings)
-            settings = {k: v for k, v in settings.items() if k not in ("alpha", "r", "tol", "self_loops")}
-        given = {
-            "device": self.device,
-            "seed": job.seed,
-            **({"n_clusters": n_clusters} if n_clusters else {}),
-            **settings,
-        }
-        return make_estimator(job.method, **{k: v for k, v in given.items() if k in known or k in settings})
+        settings, known = estimator_settings(job.settings), parameters(job.method)
+        given = {"device": self.device, "seed": job.seed} | ({"n_clusters": n_clusters} if n_clusters else {})
+        model = make_estimator(job.method, **{k: v for k, v in given.items() if k in known} | settings)
+        return model.set_params(graph_filter=self.shared_filter(model)) if "graph_filter" in known else model
 
     def fit(self, job: Job, graph: Graph, meter: Meter, *, y: Any = None, n_clusters: int = 0) -> Any:
         """The fitted estimator; seconds go to filter, train and embed."""
         model = self.estimator(job, n_clusters)
-        with meter.fit_phases("embed" if job.method in OURS else "train") as progress:
+        with meter.fit_phases() as progress:
             model.fit(graph, y, progress=progress)
         self.add_shared_cost(model, meter)
         return model
@@ -142,9 +139,28 @@ class Bench:
             meter.add("filter", shared.last["seconds"])
 
 
-def parameters(method: str) -> set[str]:
-    """The names of the settings that `method` takes."""
-    return set(inspect.signature(type(make_estimator(method)).__init__).parameters) - {"self"}
+def parameters(method: str) -> dict[str, Any]:
+    """The settings that `method` takes, each with its default: what the constructor's signature says.
+
+    >>> parameters("DMAT-i")["alpha"]
+    0.15
+    """
+    given = inspect.signature(type(make_estimator(method))).parameters
+    return {name: parameter.default for name, parameter in given.items()}
+
+
+def open_defaults(job: Job) -> dict[str, Any]:
+    """The defaults of the parameters that the settings of `job` leave open; a row keeps them beside its settings."""
+    known = parameters(job.method)
+    return {name: known[name] for name in known if name not in job.settings and name not in GIVEN}
+
+
+def filters_then_trains(method: str) -> bool:
+    """Whether `method` is a filter and then an encoder trained on its rows, no label read: then its phases can run
+    apart, and on some of the rows.
+    """
+    model = make_estimator(method)
+    return "graph_filter" in parameters(method) and not model.needs_labels
 
 
 def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
@@ -155,6 +171,12 @@ def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
         return cast("NDArray[np.float32]", model.graph_filter.transform(graph))
     with unit_features(graph.x) as x:
         return cast("NDArray[np.float32]", model.graph_filter.transform(graph, x=x))
+
+
+def train_config(model: Any) -> TrainConfig:
+    """How `model` trains its encoder, by its own parameters."""
+    known = {field.name for field in fields(TrainConfig)}
+    return TrainConfig(**{k: v for k, v in model.get_params(deep=False).items() if k in known})
 
 
 def rounded(values: Mapping[str, float]) -> dict[str, float]:

@@ -32,7 +32,7 @@ from tuplet.bench.recipes import merged, recipe_settings
 from tuplet.bench.tasks import TASKS
 
 METHOD_KEYS = ("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s")
-FILTER_KEYS = ("alpha", "r", "tol", "graph_filter", "weights", "self_loops")
+FILTER_KEYS = ("alpha", "r", "tol")
 
 
 @dataclass(frozen=True)

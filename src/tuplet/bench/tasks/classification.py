@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet.bench.fitting import Bench, filtered_rows, rounded
+from tuplet.bench.fitting import Bench, filtered_rows, filters_then_trains, rounded, train_config
 from tuplet.bench.meter import Meter
 from tuplet.bench.spec import Job
 from tuplet.graph import Graph
@@ -23,7 +22,7 @@ def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     split = split_nodes(graph.y, train=0.1, val=0.1, seed=job.seed)  # type: ignore[arg-type]
     if job.usage == "all":
         z = bench.fit_without_labels(job, meter, graph.n_classes).embedding_
-    elif job.method == "DMAT-i":
+    elif filters_then_trains(job.method):
         z = _trained_on(split.train, job, bench, graph, meter)
     else:
         y = np.full(graph.n_nodes, -1)
@@ -35,8 +34,7 @@ def classification(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
 
 
 def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, meter: Meter) -> NDArray[np.float32]:
-    """DMAT-i vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
-    from tuplet.training.config import TrainConfig
+    """Vectors of all nodes from an encoder that saw the rows of `nodes` only, no labels."""
     from tuplet.training.encoder import encode, make_encoder
     from tuplet.training.loop import train
 
@@ -44,10 +42,8 @@ def _trained_on(nodes: NDArray[np.int64], job: Job, bench: Bench, graph: Graph, 
     with meter.phase("filter"):
         rows = filtered_rows(model, graph)
     bench.add_shared_cost(model, meter)
-    known = {f.name for f in fields(TrainConfig)}
-    config = TrainConfig(loss="dmati", **{k: v for k, v in model.get_params().items() if k in known})
     encoder = make_encoder(rows.shape[1], model.layers, job.seed)
     with meter.phase("train"):
-        train(encoder, rows[nodes], config, seed=job.seed, device=bench.device)
+        train(encoder, rows[nodes], train_config(model), seed=job.seed, device=bench.device)
     with meter.phase("embed"):
         return encode(encoder, rows, unit_rows=model.unit_rows)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tuplet._memory import reset_peak, resident_bytes
-from tuplet.bench.fitting import Bench, parameters
+from tuplet.bench.fitting import Bench, filters_then_trains, open_defaults, parameters, rounded, train_config
 from tuplet.bench.meter import Meter
+from tuplet.bench.recipes import estimator_settings
 from tuplet.bench.rmat import made_graph, parse_size
 from tuplet.bench.spec import Job
 from tuplet.graph import Graph
+from tuplet.models.new_nodes import filter_of
+from tuplet.models.registry import make_estimator
 
 
 def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
@@ -21,43 +25,50 @@ def complexity(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     """
     size = parse_size(job.dataset)
     graph = made_graph(size, meter)
-    facts: dict[str, float] = dict(size)
-    if job.method == "DMAT-i":
-        facts |= _training_cost(job, bench, graph, size, meter)
-    else:
-        if "hidden" in parameters(job.method):
-            job = replace(job, settings={"hidden": size["f"], **job.settings})
-        reset_peak()
-        before = resident_bytes()
-        bench.fit(job, graph, meter, n_clusters=8)
-        facts |= {"train_mb": _grown_mb(meter, before), "step_ms": 1e3 * meter.seconds["train"]}
-    return {"metrics": {name: round(float(value), 5) for name, value in facts.items()}}
+    job = replace(job, settings=_as_wide_as_features(job, size))
+    cost = _step_cost if filters_then_trains(job.method) else _fit_cost
+    facts = {**size, **cost(job, bench, graph, meter)}
+    return {"metrics": rounded(facts), "defaults": open_defaults(job)}
 
 
-def _training_cost(job: Job, bench: Bench, graph: Graph, size: dict[str, int], meter: Meter) -> dict[str, float]:
-    from tuplet.filters import GraphFilter
-    from tuplet.filters.weights import ppr
-    from tuplet.training.config import TrainConfig
+def _as_wide_as_features(job: Job, size: Mapping[str, int]) -> dict[str, Any]:
+    """The settings of `job` with the stated batch, and with layers of `f` columns where they name none."""
+    f, known = size["f"], parameters(job.method)
+    if filters_then_trains(job.method):
+        return {"layers": [f, f], **job.settings, "batch_size": size["b"]}
+    return {"hidden": f, **job.settings} if "hidden" in known else dict(job.settings)
+
+
+def _step_cost(job: Job, bench: Bench, graph: Graph, meter: Meter) -> dict[str, float]:
+    """The filter, once, and a mean training step."""
     from tuplet.training.encoder import make_encoder
     from tuplet.training.loop import train
 
-    graph_filter = GraphFilter(ppr(0.1), device=bench.device)
+    model = make_estimator(job.method, **estimator_settings(job.settings))
+    graph_filter, config = replace(filter_of(model), device=bench.device), train_config(model)
     graph_filter.transform(graph)  # warm up
     with meter.phase("filter"):
         rows = graph_filter.transform(graph)
-    layers = tuple(job.settings.get("layers", (size["f"], size["f"])))
-    config = TrainConfig(batch_size=size["b"], max_steps=job.settings.get("max_steps", 30))
-    encoder = make_encoder(rows.shape[1], layers, job.seed)
-    train(encoder, rows, replace(config, max_steps=2), seed=job.seed, device=bench.device)  # warm up
+    encoder = make_encoder(rows.shape[1], model.layers, job.seed)
+    train(encoder, rows, replace(config, max_steps=2, epochs=None), seed=job.seed, device=bench.device)  # warm up
     reset_peak()
     before = resident_bytes()
     with meter.phase("train"):
         train(encoder, rows, config, seed=job.seed, device=bench.device)
     return {
         "filter_ms": 1e3 * meter.seconds["filter"],
-        "step_ms": 1e3 * meter.seconds["train"] / (config.max_steps or 1),
+        "step_ms": 1e3 * meter.seconds["train"] / config.n_steps(len(rows)),
         "train_mb": _grown_mb(meter, before),
     }
+
+
+def _fit_cost(job: Job, bench: Bench, graph: Graph, meter: Meter) -> dict[str, float]:
+    """The whole fit, for a method that cannot be taken apart."""
+    reset_peak()
+    before = resident_bytes()
+    bench.fit(job, graph, meter, n_clusters=8)
+    spent = sum(seconds for phase, seconds in meter.seconds.items() if phase != "load")
+    return {"train_mb": _grown_mb(meter, before), "step_ms": 1e3 * spent}
 
 
 def _grown_mb(meter: Meter, before: int) -> float:

@@ -32,8 +32,9 @@ class WorkFolder:
     inputs: bool = True
 
     @classmethod
-    def choose(cls, job: Job, settings: Mapping[str, Any]) -> WorkFolder:
-        need = disk_bytes(nodes_of(job.dataset), settings, streamed=job.method == "DMAT-i")
+    def choose(cls, job: Job, settings: Mapping[str, Any], *, streamed: bool) -> WorkFolder:
+        """In memory where it fits or is asked for, else in a folder; `streamed` as in `disk_bytes`."""
+        need = disk_bytes(nodes_of(job.dataset), settings, streamed=streamed)
         if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * free_memory()):
             return cls(None, kept=False)
         inputs = settings["store"] != "results"
