@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import random_graph
+from tuplet._check import InputError
 from tuplet.bench import fitting
 from tuplet.bench.fitting import Bench, SharedFilter
 from tuplet.bench.meter import Meter, time_limit
@@ -108,6 +109,29 @@ def test_a_failing_job_writes_its_error_and_the_others_go_on(toy: Graph, tmp_pat
     assert run_jobs(bad, out=out).done == 0
     assert run_jobs(bad, out=out, retry_errors=True).done == 1
     assert done_keys(rows) - done_keys(rows, errors=False) == {bad[0].key}
+
+
+def test_the_command_ends_with_1_where_a_job_failed_now_or_before(
+    toy: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from tuplet.cli import app
+
+    def bench(text: str, *more: str) -> int:
+        (tmp_path / "s.toml").write_text(text)
+        command = ["bench", "run", str(tmp_path / "s.toml"), "--quiet", "--device", "cpu", *more]
+        return CliRunner().invoke(app, [*command, "--out", str(tmp_path / "rows.jsonl")]).exit_code
+
+    head = 'task = "clustering"\ndatasets = ["toy"]\nseeds = 1\n[[methods]]\nname = "KMeans"\n'
+    assert bench(head) == 0
+    bad = head + "settings = { n_init = -1 }"
+    assert [bench(bad), bench(bad), bench(bad, "--retry-errors"), bench(head)] == [1, 1, 1, 0]
+
+
+def test_a_row_that_no_job_wrote_is_an_error() -> None:
+    with pytest.raises(InputError, match="has no 'dataset'"):
+        row_key({"task": "links", "method": "AGE"})
 
 
 def test_an_unknown_setting_is_an_error_row(toy: Graph) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tuplet.bench.report.sections import (
 )
 from tuplet.bench.report.tables import Comparison, Group, group_rows, reaches
 from tuplet.bench.rows import read_rows
+from tuplet.bench.toml_file import check_kind, read_toml
 from tuplet.plots import dataset_title
 
 TITLES = {
@@ -151,7 +151,10 @@ def read_notes(file: str | Path | None = None) -> list[dict[str, str]]:
     place = Path(file) if file is not None else _default_notes()
     if place is None or not place.is_file():
         return []
-    entries: list[dict[str, str]] = tomllib.loads(place.read_text()).get("notes", [])
+    entries = check_kind(f"{place.name}: notes", read_toml(place)[0].get("notes", []), list, "[[notes]]")
+    for entry in entries:
+        check_kind(f"an entry of {place.name}: notes", entry, dict, "[[notes]]")
+        check_kind(f"{place.name}: text", entry.get("text"), str, 'text = "why"')
     return entries
 
 
