@@ -12,9 +12,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tuplet.bench.published import read_published
+from tuplet.bench.report.published import read_published
+from tuplet.bench.report.tables import Comparison, group_rows
 from tuplet.bench.rows import read_rows
-from tuplet.bench.tables import Comparison, group_rows
 from tuplet.plots import dataset_title
 
 ROOT = Path(__file__).parents[1]

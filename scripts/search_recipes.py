@@ -34,7 +34,7 @@ import torch
 from stacked import Model, Stack, cluster_scores, filter_rows, kmeans, link_scores, probe_scores, train, unit
 
 from tuplet import load_dataset, split_edges, split_nodes
-from tuplet.bench.published import read_published
+from tuplet.bench.report.published import read_published
 from tuplet.rows.kmeans import scale_rows
 
 ROOT = Path(__file__).resolve().parents[1]

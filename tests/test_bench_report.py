@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from tuplet._check import InputError
-from tuplet.bench.figures import draw_figures, scale_stops
 from tuplet.bench.live import LiveTable
-from tuplet.bench.published import Number, find_published, read_published
-from tuplet.bench.report import END, START, readme_table, report, update_readme
+from tuplet.bench.report import readme_table, report, update_readme
+from tuplet.bench.report.figures import draw_figures, scale_stops
+from tuplet.bench.report.published import Number, find_published, read_published
+from tuplet.bench.report.readme import END, START
+from tuplet.bench.report.sections import exponent
+from tuplet.bench.report.tables import Comparison, cell, group_rows, reaches
 from tuplet.bench.run import RunState
-from tuplet.bench.sections import exponent
 from tuplet.bench.spec import Job
-from tuplet.bench.tables import Comparison, cell, group_rows, reaches
 
 PUBLISHED = """task,dataset,method,usage,metric,mean,std,note
 clustering,cora,DMAT-i,all,accuracy,70.57,1.28,

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import random_graph
-from tuplet.bench import measure
-from tuplet.bench.measure import Bench, SharedFilter
+from tuplet._check import InputError
+from tuplet.bench import fitting
+from tuplet.bench.fitting import Bench, SharedFilter
 from tuplet.bench.meter import Meter, time_limit
 from tuplet.bench.rows import KEYS, append_row, done_keys, read_rows, row_key
 from tuplet.bench.run import RunState, _groups, run_jobs
@@ -32,7 +33,7 @@ TINY = {"layers": [8, 4], "max_steps": 2, "batch_size": 16}
 def toy(monkeypatch: pytest.MonkeyPatch) -> Graph:
     """A graph of 120 nodes that every dataset name stands for."""
     graph = random_graph(120, 9, p=0.1, seed=1)
-    monkeypatch.setattr(measure, "bench_graph", lambda name: graph.with_(name=name))
+    monkeypatch.setattr(fitting, "bench_graph", lambda name: graph.with_(name=name))
     return graph
 
 
@@ -110,6 +111,29 @@ def test_a_failing_job_writes_its_error_and_the_others_go_on(toy: Graph, tmp_pat
     assert done_keys(rows) - done_keys(rows, errors=False) == {bad[0].key}
 
 
+def test_the_command_ends_with_1_where_a_job_failed_now_or_before(
+    toy: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from tuplet.cli import app
+
+    def bench(text: str, *more: str) -> int:
+        (tmp_path / "s.toml").write_text(text)
+        command = ["bench", "run", str(tmp_path / "s.toml"), "--quiet", "--device", "cpu", *more]
+        return CliRunner().invoke(app, [*command, "--out", str(tmp_path / "rows.jsonl")]).exit_code
+
+    head = 'task = "clustering"\ndatasets = ["toy"]\nseeds = 1\n[[methods]]\nname = "KMeans"\n'
+    assert bench(head) == 0
+    bad = head + "settings = { n_init = -1 }"
+    assert [bench(bad), bench(bad), bench(bad, "--retry-errors"), bench(head)] == [1, 1, 1, 0]
+
+
+def test_a_row_that_no_job_wrote_is_an_error() -> None:
+    with pytest.raises(InputError, match="has no 'dataset'"):
+        row_key({"task": "links", "method": "AGE"})
+
+
 def test_an_unknown_setting_is_an_error_row(toy: Graph) -> None:
     row = Bench().run(jobs_of(1, temprature=1.0)[0])
     assert "no setting 'temprature'" in row["error"]
@@ -120,7 +144,7 @@ def test_a_job_past_its_limit_ends_with_an_error(toy: Graph, monkeypatch: pytest
         while True:
             pass
 
-    monkeypatch.setattr(measure, "_task", lambda name: slow)
+    monkeypatch.setattr(fitting, "task_function", lambda name: slow)
     row = Bench().run(replace(jobs_of(1)[0], limit_s=0.05))
     assert "limit of 0.05 s" in row["error"]
     with time_limit(None):
@@ -191,7 +215,7 @@ class Spy:
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> type[Spy]:
     Spy.seen = []
-    monkeypatch.setattr(measure, "make_estimator", lambda method, **settings: Spy(**settings))
+    monkeypatch.setattr(fitting, "make_estimator", lambda method, **settings: Spy(**settings))
     return Spy
 
 
@@ -240,7 +264,7 @@ def test_dmati_on_the_training_nodes_trains_on_their_rows_only(toy: Graph, monke
 
 
 def test_clusters_that_a_method_assigns_itself_are_scored(toy: Graph) -> None:
-    from tuplet.bench.measure import label_values
+    from tuplet.bench.tasks.clustering import label_values
 
     assert toy.y is not None
     values = label_values((toy.y + 1) % 3, toy)

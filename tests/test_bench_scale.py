@@ -12,12 +12,12 @@ import pytest
 
 from tests.conftest import random_graph
 from tuplet._check import InputError
-from tuplet.bench import graphs, measure, place, scale
-from tuplet.bench.measure import Bench
-from tuplet.bench.place import disk_bytes, nodes_of
-from tuplet.bench.scale import fill_random
+from tuplet.bench import fitting, graphs
+from tuplet.bench.fitting import Bench
+from tuplet.bench.rmat import fill_random, nodes_of, parse_size
 from tuplet.bench.spec import Job
-from tuplet.bench.studies import parse_size
+from tuplet.bench.tasks import scale, work_folder
+from tuplet.bench.tasks.work_folder import disk_bytes
 
 SMALL = {"edges_per_node": 3, "n_features": 12, "epochs": 1, "layers": [8, 4], "clusters": 3, "batch_size": 64}
 
@@ -91,7 +91,7 @@ def test_disk_and_memory_give_the_same_vectors(tmp_path: Path, monkeypatch: pyte
 def test_a_rung_that_does_not_fit_says_so_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUPLET_WORK", str(tmp_path))
     usage = shutil.disk_usage("/")._replace(free=10)
-    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(work_folder.shutil, "disk_usage", lambda path: usage)
     row = Bench("cpu").run(rung(store="disk"))
     assert "TUPLET_WORK" in row["error"] and row["seconds"] == {} and list(tmp_path.iterdir()) == []
 
@@ -139,7 +139,7 @@ def test_random_features_have_unit_length_and_follow_the_seed() -> None:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(150, 9, p=0.1, seed=1)
-    monkeypatch.setattr(measure, "bench_graph", lambda name: graph.with_(name=name))
+    monkeypatch.setattr(fitting, "bench_graph", lambda name: graph.with_(name=name))
 
 
 TINY = {"layers": [8, 4], "max_steps": 2, "batch_size": 32}
@@ -197,7 +197,7 @@ def test_own_graphs_have_features_labels_and_the_stated_classes(name: str) -> No
 
 
 def test_results_on_disk_with_inputs_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(place.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "rung"))
+    monkeypatch.setattr(work_folder.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "rung"))
     seen = []
     embed = scale.Rung._embed
     monkeypatch.setattr(

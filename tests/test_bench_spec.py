@@ -16,6 +16,7 @@ from tuplet.bench.recipes import (
     recipe_settings,
     recipe_sources,
 )
+from tuplet.bench.run import run_spec
 from tuplet.bench.spec import Job, digest, load_spec, matches
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -113,11 +114,78 @@ def test_a_key_depends_on_the_settings_but_not_on_their_order() -> None:
         ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsetting = {}', "Did you mean 'settings'"),
         ('task = "links"\n[datasets]\nclustering = ["cora"]\n[[methods]]\nname = "AGE"', "has lists for"),
         ("task = ", "not valid TOML"),
+        ("a = " + "[" * 5000, "not valid TOML"),
+        ('task = 3\ndatasets = ["cora"]\nmethods = [{ name = "AGE" }]', "task 3 is not known"),
+        (
+            'task = "links"\ndatasets = "cora"\nmethods = [{ name = "AGE" }]',
+            r'must be a list, got \'cora\'.*\["cora"',
+        ),
+        ('task = "links"\ndatasets = 3\nmethods = [{ name = "AGE" }]', "datasets must be a list, got 3"),
+        ('task = "links"\ndatasets = ["cora", 3]\nmethods = [{ name = "AGE" }]', "must be text, got 3"),
+        ('task = "links"\nmethods = [{ name = "AGE" }]\n[datasets]\nlinks = "cora"', "must be a list, got 'cora'"),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = 3', "methods must be a list, got 3"),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = [3]', "methods must be a table, got 3"),
+        ('task = "links"\ndatasets = ["cora"]\nseeds = 1e9\nmethods = [{ name = "AGE" }]', "seeds must be a whole"),
+        ('task = "links"\ndatasets = ["cora"]\nseeds = 100000000\nmethods = [{ name = "AGE" }]', "at most 10000"),
+        (
+            'task = "links"\ndatasets = ["cora"]\nsettings = 3\nmethods = [{ name = "AGE" }]',
+            "settings must be a table",
+        ),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGEE" }]', "Did you mean 'AGE'"),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", skip = 3 }]', "skip must be a list, got 3"),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", skip = "acm" }]', "skip must be a list"),
+        (
+            'task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", recipe = "no" }]',
+            "recipe must be true or",
+        ),
+        ('task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", limit_s = -1 }]', "limit_s must lie in"),
+        (
+            'task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", settings = 3 }]',
+            "settings must be a table",
+        ),
+        (
+            'task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", per_dataset = { acm = 3 } }]',
+            "be a table",
+        ),
+        (
+            'task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsettings = { evaluate = 3 }',
+            "evaluate must",
+        ),
+        ('task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsettings = { lr = inf }', "kept in a row"),
+        (
+            'task = "links"\ndatasets = ["cora"]\n[[methods]]\nname = "AGE"\nsettings = { lr = 2020-01-01 }',
+            "kept in a",
+        ),
     ],
 )
 def test_a_bad_spec_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_spec(spec_file(tmp_path, text))
+
+
+def test_a_spec_and_its_settings_must_be_utf8(tmp_path: Path) -> None:
+    path = spec_file(tmp_path)
+    path.write_bytes(b"about = '\xff'\n" + SPEC.encode())
+    with pytest.raises(InputError, match=r"is not UTF-8 text .* at byte 9"):
+        load_spec(path)
+    path.write_text(
+        'task = "links"\ndatasets = ["cora"]\nmethods = [{ name = "AGE", settings_from = "rivals.toml" }]'
+    )
+    (tmp_path / "rivals.toml").write_bytes(b"[AGE]\nlr = '\xff'")
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        load_spec(path).jobs()
+    for text in ("AGE = 3", "[AGE]\ncora = 3", "[AGE]\nlinks = 3"):
+        (tmp_path / "rivals.toml").write_text(text)
+        with pytest.raises(InputError, match="must be a table, got 3"):
+            load_spec(path).jobs()
+
+
+def test_only_without_a_value_or_a_match_is_an_error(tmp_path: Path) -> None:
+    path = spec_file(tmp_path)
+    with pytest.raises(InputError, match="only 'dataset' has no value"):
+        load_spec(path).jobs(only=["dataset"])
+    with pytest.raises(InputError, match=r"No job of .* fits dataset=corra"):
+        run_spec(path, only=["dataset=corra"], out=tmp_path / "rows.jsonl")
 
 
 def test_each_task_may_have_its_own_datasets(tmp_path: Path) -> None:

@@ -41,14 +41,16 @@ class Meter:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     @contextmanager
-    def fit_phases(self, last: str = "embed") -> Iterator[Callable[[str, float], None]]:
-        """A progress callback whose phases split the time inside; what follows its last call is the phase `last`."""
+    def fit_phases(self) -> Iterator[Callable[[str, float], None]]:
+        """A progress callback whose phases split the time inside; what follows the last call of "train" is "embed",
+        and all that is left of a fit that never names "train" is "train".
+        """
         clock = _PhaseClock(self)
         try:
             yield clock
         finally:
             _wait_for_gpu()
-            clock(last, 1.0)
+            clock("embed" if "train" in clock.phases else "train", 1.0)
 
     @property
     def peak_mb(self) -> float:
@@ -68,11 +70,12 @@ class _PhaseClock:
     """Callable (phase, fraction): the time since the last call belongs to the phase that the call names."""
 
     def __init__(self, meter: Meter) -> None:
-        self.meter, self.last = meter, time.perf_counter()
+        self.meter, self.last, self.phases = meter, time.perf_counter(), set[str]()
 
     def __call__(self, phase: str, fraction: float) -> None:
         now = time.perf_counter()
         self.meter.add(phase, now - self.last)
+        self.phases.add(phase)
         self.last = now
 
 

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tuplet._check import InputError
 from tuplet.bench.spec import Job, digest
 
 Row = dict[str, Any]
-KEYS = ("task", "dataset", "method", "usage", "seed", "settings", "spec", "commit", "machine", "seconds", "peak_mb")
+IDENTITY = ("task", "dataset", "method", "usage", "seed", "settings")
+KEYS = (*IDENTITY, "spec", "commit", "machine", "defaults", "seconds", "peak_mb")
 
 
 def append_row(path: str | Path, row: Row) -> None:
@@ -41,6 +43,11 @@ def read_rows(paths: str | Path | Iterable[str | Path]) -> list[Row]:
 
 def row_key(row: Row) -> str:
     """The identity of the job that wrote `row`: equal to `Job.key`."""
+    absent = [name for name in IDENTITY if name not in row]
+    if absent:
+        raise InputError(
+            f"A row has no {absent[0]!r}, so `tuplet bench` did not write it: {str(row)[:80]}. Remove it."
+        )
     return "|".join(
         (row["task"], row["dataset"], row["method"], row["usage"], str(row["seed"]), digest(row["settings"]))
     )

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from tuplet._check import check_int
+from tuplet._check import InputError, check_int
 from tuplet.bench.rows import Row, append_row, done_keys, new_row, read_rows
 from tuplet.bench.spec import Job, load_spec
 
@@ -32,6 +32,7 @@ class RunState:
     skipped: int = 0
     done: int = 0
     failed: int = 0
+    failed_before: int = 0  # of the skipped ones
     workers: int = 1
     running: dict[str, Job] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)  # by "dataset method"
@@ -77,6 +78,10 @@ def run_spec(
     `jobs` processes share the work, each with its share of the cores.
     """
     todo = load_spec(path).jobs(only=only, seeds=seeds)
+    if not todo:
+        raise InputError(
+            f"No job of {path} fits {', '.join(only) or 'it'}. Its jobs differ in task, dataset, method, .."
+        )
     return run_jobs(
         todo, device=device, out=out, jobs=jobs, retry_errors=retry_errors, on_row=on_row, on_state=on_state
     )
@@ -94,9 +99,12 @@ def run_jobs(
 ) -> RunState:
     """As `run_spec`, for a list of jobs."""
     workers = check_int("jobs", jobs)
-    finished = done_keys(read_rows(out), errors=not retry_errors)
+    rows = read_rows(out)
+    good = done_keys(rows, errors=False)
+    finished = good if retry_errors else done_keys(rows)
     fresh = [job for job in todo if job.key not in finished]
     state = RunState(total=len(todo), skipped=len(todo) - len(fresh), workers=workers)
+    state.failed_before = sum(job.key in finished - good for job in todo)
     for job in fresh:
         kind = f"{job.dataset} {job.method}"
         state.open_jobs[kind] = state.open_jobs.get(kind, 0) + 1
@@ -146,7 +154,7 @@ Ended = Callable[[Job, Row], None]
 
 
 def _run_here(groups: Sequence[Sequence[Job]], device: str, started: Started, ended: Ended) -> None:
-    from tuplet.bench.measure import Bench
+    from tuplet.bench.fitting import Bench
 
     bench = Bench(device=device)
     for group in groups:
@@ -205,7 +213,7 @@ def _worker(group: Sequence[Job], device: str, threads: int, pipe: Connection[An
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
-    from tuplet.bench.measure import Bench
+    from tuplet.bench.fitting import Bench
 
     torch.set_num_threads(threads)
     bench = Bench(device=device)

@@ -20,28 +20,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tuplet._check import InputError, check_choice, check_int
+from tuplet._check import InputError, check_choice, check_int, check_number
 from tuplet.bench.recipes import merged, recipe_settings
+from tuplet.bench.tasks import TASKS
+from tuplet.bench.toml_file import check_kind, check_names, read_toml
+from tuplet.models.registry import method_names
 
-TASKS = (
-    "clustering",
-    "classification",
-    "links",
-    "convergence",
-    "tau0",
-    "hardness",
-    "complexity",
-    "scale",
-)
 METHOD_KEYS = ("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s")
-FILTER_KEYS = ("alpha", "r", "tol", "graph_filter", "weights", "self_loops")
+METHOD_KINDS: Mapping[str, tuple[type, str]] = {
+    "name": (str, 'name = "DMAT-i"'),
+    "usage": (str, 'usage = "train"'),
+    "recipe": (bool, "recipe = true"),
+    "settings_from": (str, 'settings_from = "baselines.toml"'),
+    "per_dataset": (dict, "[methods.per_dataset.acm]"),
+}
+MOST_SEEDS = 10_000
+FILTER_KEYS = ("alpha", "r", "tol")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Spec:
 
     def jobs(self, *, only: Sequence[str] = (), seeds: int | None = None) -> list[Job]:
         """All jobs in order task, dataset, method, seed; `only` as in `matches`."""
-        count = self.seeds if seeds is None else check_int("seeds", seeds)
+        count = self.seeds if seeds is None else check_int("seeds", seeds, maximum=MOST_SEEDS)
         return list(self._expand(count, only))
 
     def _expand(self, count: int, only: Sequence[str]) -> Iterator[Job]:
@@ -113,26 +113,22 @@ def load_spec(path: str | Path) -> Spec:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no spec {file}. The paper's specs lie in benchmarks/paper/.")
-    text = file.read_text()
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is not valid TOML: {error}.") from None
+    data, text = read_toml(file)
     for key in data:
         check_choice(f"{file.name}: key", key, ("task", "datasets", "seeds", "methods", "settings", "about"))
     given = data.get("task")
-    tasks = [
-        check_choice(f"{file.name}: task", str(t), TASKS) for t in (given if isinstance(given, list) else [given])
-    ]
-    methods: tuple[Mapping[str, Any], ...] = tuple(_checked_method(file.name, m) for m in data.get("methods", ()))
+    several: list[Any] = given if isinstance(given, list) else [given]
+    tasks: list[str] = [check_choice(f"{file.name}: task", task, list(TASKS)) for task in several]
+    blocks = check_kind(f"{file.name}: methods", data.get("methods", []), list, "[[methods]]")
+    methods = tuple(_checked_method(file.name, block) for block in blocks)
     if not methods or not data.get("datasets"):
         raise InputError(f"{file.name} needs `datasets` and at least one [[methods]] block.")
     return Spec(
         name=file.stem,
         datasets=_datasets_by_task(file.name, tasks, data["datasets"]),
-        seeds=check_int("seeds", data.get("seeds", 10)),
+        seeds=check_int("seeds", data.get("seeds", 10), maximum=MOST_SEEDS),
         methods=methods,
-        settings=data.get("settings", {}),
+        settings=_checked_settings(f"{file.name}: settings", data.get("settings", {})),
         folder=file.parent,
         label=f"{file.stem}:{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}",
     )
@@ -143,7 +139,7 @@ def _datasets_by_task(file: str, tasks: Sequence[str], datasets: Any) -> dict[st
         datasets = dict.fromkeys(tasks, datasets)
     if set(datasets) != set(tasks):
         raise InputError(f"{file}: the tasks are {tasks} but `datasets` has lists for {list(datasets)}.")
-    return {t: tuple(str(d) for d in datasets[t]) for t in tasks}
+    return {t: check_names(f"{file}: datasets", datasets[t], 'datasets = ["cora", "acm"]') for t in tasks}
 
 
 def matches(job: Job, only: Sequence[str]) -> bool:
@@ -155,7 +151,9 @@ def matches(job: Job, only: Sequence[str]) -> bool:
     """
     wanted: dict[str, set[str]] = {}
     for text in only:
-        key, _, value = text.partition("=")
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"only {text!r} has no value. Write it as key=value, for example dataset=cora.")
         check_choice("only", key.strip(), ("task", "dataset", "method", "usage", "seed"))
         wanted.setdefault(key.strip(), set()).add(value.strip().lower())
     return all(str(getattr(job, key)).lower() in values for key, values in wanted.items())
@@ -171,8 +169,9 @@ def digest(settings: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
-def values_of(table: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(table: Any) -> dict[str, Any]:
     """The settings of a table: plain values, and those written as { value = .., source = ".." }; no inner tables."""
+    table = check_kind("a table of settings", table, dict, "lr = 1e-3")
     entries = {k: v["value"] if isinstance(v, Mapping) and "value" in v else v for k, v in table.items()}
     return {k: v for k, v in entries.items() if not isinstance(v, Mapping) and k not in ("source", "note")}
 
@@ -180,13 +179,39 @@ def values_of(table: Mapping[str, Any]) -> dict[str, Any]:
 def _settings_table(file: Path, method: str) -> Mapping[str, Any]:
     if not file.is_file():
         raise InputError(f"There is no {file}, from which the settings of {method} should come.")
-    table: Mapping[str, Any] = tomllib.loads(file.read_text()).get(method, {})
-    return table
+    return check_kind(f"{file.name}: {method}", read_toml(file)[0].get(method, {}), dict, f"[{method}]")
 
 
-def _checked_method(file: str, method: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_method(file: str, block: Any) -> Mapping[str, Any]:
+    """A [[methods]] block whose every value is of the kind that its key asks for."""
+    where = f"{file}: [[methods]]"
+    method: dict[str, Any] = check_kind(
+        f"an entry of {file}: methods", block, dict, '[[methods]], then name = "DMAT-i"'
+    )
     for key in method:
         check_choice(f"{file}: key of [[methods]]", key, METHOD_KEYS)
     if "name" not in method:
         raise InputError(f'{file}: a [[methods]] block has no name. Give one, such as name = "DMAT-i".')
+    for key, (kind, example) in METHOD_KINDS.items():
+        if key in method:
+            check_kind(f"{where} {key}", method[key], kind, example)
+    check_choice(f"{where} name", method["name"], method_names())
+    if "seeds" in method:
+        check_int(f"{where} seeds", method["seeds"], maximum=MOST_SEEDS)
+    if "limit_s" in method:
+        check_number(f"{where} limit_s", method["limit_s"], low=0, open_low=True)
+    check_names(f"{where} skip", method.get("skip", []), 'skip = ["acm"]')
+    for settings in (method.get("settings", {}), *method.get("per_dataset", {}).values()):
+        _checked_settings(f"{where} settings", settings)
     return method
+
+
+def _checked_settings(name: str, given: Any) -> Mapping[str, Any]:
+    """The table `given` if a row can keep it: no date, no infinity; `evaluate` in it is a table too."""
+    settings: dict[str, Any] = check_kind(name, given, dict, "settings = { epochs = 5 }")
+    check_kind(f"{name}: evaluate", settings.get("evaluate", {}), dict, "evaluate = { n_init = 10 }")
+    try:
+        json.dumps(settings, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be kept in a row: {error}. Give numbers, texts, lists and tables.") from None
+    return settings

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuplet.cli._console import DeviceOpt, QuietOpt
+
+if TYPE_CHECKING:
+    from tuplet.bench import RunState
 
 bench = typer.Typer(
     help="Every table and figure of the paper. `tuplet bench SPEC.toml` runs a spec.", no_args_is_help=True
@@ -44,7 +47,7 @@ def run(
             on_row=live.on_row,
             on_state=live.on_state,
         )
-    sys.stdout.write(f"{out}: {state.done} jobs run, {state.skipped} were done, {state.failed} failed\n")
+    _tell(out, state, "jobs")
 
 
 @bench.command("scale")
@@ -62,7 +65,16 @@ def scale(
     todo = scale_jobs(spec, max_nodes=int(max_nodes), only=only or ())
     with LiveTable(quiet=quiet) as live:
         state = run_jobs(todo, device=device, out=out, on_row=live.on_row, on_state=live.on_state)
-    sys.stdout.write(f"{out}: {state.done} rungs run, {state.skipped} were done, {state.failed} failed\n")
+    _tell(out, state, "rungs")
+
+
+def _tell(out: Path, state: RunState, what: str) -> None:
+    """What was run, on standard output; exit code 1 where a job failed, now or in an earlier run of the same file."""
+    sys.stdout.write(f"{out}: {state.done} {what} run, {state.skipped} were done, {state.failed} failed\n")
+    if state.failed_before:
+        sys.stderr.write(f"{state.failed_before} failed before; --retry-errors runs them again\n")
+    if state.failed or state.failed_before:
+        raise typer.Exit(1)
 
 
 @bench.command("report")
@@ -73,8 +85,7 @@ def report_(
     readme: Annotated[Path | None, typer.Option(help="README whose results table is renewed.")] = None,
 ) -> None:
     """Tables in Markdown, ours beside the published values."""
-    from tuplet.bench.figures import draw_figures
-    from tuplet.bench.report import report, update_readme
+    from tuplet.bench.report import draw_figures, report, update_readme
 
     if figures is not None:
         draw_figures(rows, figures)

@@ -55,6 +55,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     `feature_names_in_`.
     """
 
+    needs_labels = False
     _loss = ""
 
     def __init__(
@@ -274,12 +275,14 @@ class DMATi(MetricEstimator):
 class DMAT(MetricEstimator):
     """Node vectors from some labels and masked views: the DMAT loss (paper, Eq. 5). Trains on labelled rows only."""
 
+    needs_labels = True
     _loss = "dmat"
 
 
 class DMT(MetricEstimator):
     """Node vectors from some labels: the DMT loss (paper, Eq. 4). Trains on labelled rows only."""
 
+    needs_labels = True
     _loss = "dmt"
 
 

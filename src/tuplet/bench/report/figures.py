@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tuplet import plots
-from tuplet.bench.published import Cell, Number, read_published
 from tuplet.bench.recipes import estimator_settings, recipe_settings
+from tuplet.bench.report.published import Cell, Number, read_published
+from tuplet.bench.report.tables import Group, group_rows
 from tuplet.bench.rows import read_rows
-from tuplet.bench.tables import Group, group_rows
 
 NAMES = {
     "clustering": "map-cora.png",
@@ -54,15 +54,15 @@ def figure_names(groups: Sequence[Group]) -> list[str]:
 def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Path:
     """t-SNE of Cora's features, filtered features and DMAT-i vectors by the recipe."""
     from tuplet.datasets import load_dataset
-    from tuplet.filters import GraphFilter
-    from tuplet.filters.weights import ppr
     from tuplet.models.dmat import DMATi
+    from tuplet.models.new_nodes import filter_of
     from tuplet.rows.kmeans import scale_rows
 
     graph = load_dataset("cora")
     settings = estimator_settings(recipe_settings("cora"))
-    rows = GraphFilter(ppr(settings["alpha"]), r=settings["r"]).transform(graph, x=scale_rows(graph.x))
-    z = DMATi(**settings, seed=seed).fit(graph.with_(y=None)).embedding_
+    model = DMATi(**settings, seed=seed)
+    rows = filter_of(model).transform(graph, x=scale_rows(graph.x))
+    z = model.fit(graph.with_(y=None)).embedding_
     raw, filtered, learned = (scale_rows(part) for part in (graph.x, rows, z))
     plots.map_panels(
         raw, filtered, learned, graph.y, label_names=graph.label_names, sample=sample, seed=seed, path=path
@@ -117,7 +117,7 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
     lines: dict[str, list[tuple[float, float]]] = {}
     for g in sorted((g for g in groups if g.runs), key=lambda g: g.values["nodes"][0]):
         row = g.rows[-1]
-        more = 5 / row["settings"].get("epochs", 5) - 1  # of the training, up to five epochs
+        more = 5 / (row["settings"].get("epochs") or 5) - 1  # of the training, up to five epochs
         seconds = g.values["total_seconds"][0] + more * row["seconds"].get("train", 0.0)
         columns = row["settings"].get("n_features", 1000)
         parts = [g.method, *(["GPU"] if "NVIDIA" in row["machine"] else []), f"{columns} columns"]
@@ -131,7 +131,7 @@ def _scale(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number]
 
 def scale_stops(groups: Sequence[Group]) -> dict[str, tuple[float, str]]:
     """The smallest rung at which each method failed, and why, in a few words."""
-    from tuplet.bench.place import nodes_of
+    from tuplet.bench.rmat import nodes_of
 
     stops: dict[str, tuple[float, str]] = {}
     for g in groups:

@@ -17,23 +17,12 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._memory import free_memory
+from tuplet.bench.rmat import nodes_of
 from tuplet.bench.spec import Job, digest
 
 
-def nodes_of(dataset: str) -> int:
-    """The number of nodes of a rung's name.
-
-    >>> nodes_of("rmat-1e4"), nodes_of("rmat-250000")
-    (10000, 250000)
-    """
-    kind, _, size = dataset.partition("-")
-    if kind != "rmat" or not size:
-        raise InputError(f"The rung {dataset!r} is not known. Write it like rmat-1e6: R-MAT with that many nodes.")
-    return int(float(size))
-
-
 @dataclass
-class Place:
+class WorkFolder:
     """Where a rung keeps its arrays: `folder` is None in memory; `kept` folders survive a kill and an error;
     `inputs`: whether graph and features lie there too.
     """
@@ -43,8 +32,9 @@ class Place:
     inputs: bool = True
 
     @classmethod
-    def choose(cls, job: Job, settings: Mapping[str, Any]) -> Place:
-        need = disk_bytes(nodes_of(job.dataset), settings, streamed=job.method == "DMAT-i")
+    def choose(cls, job: Job, settings: Mapping[str, Any], *, streamed: bool) -> WorkFolder:
+        """In memory where it fits or is asked for, else in a folder; `streamed` as in `disk_bytes`."""
+        need = disk_bytes(nodes_of(job.dataset), settings, streamed=streamed)
         if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * free_memory()):
             return cls(None, kept=False)
         inputs = settings["store"] != "results"

@@ -9,36 +9,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet._memory import forget_pages, reset_peak
-from tuplet._seed import stream
+from tuplet._memory import reset_peak
+from tuplet.bench.fitting import Bench, filters_then_trains, parameters, train_config
 from tuplet.bench.meter import Meter, time_limit
-from tuplet.bench.place import DiskPeak, Place, nodes_of
 from tuplet.bench.recipes import estimator_settings
+from tuplet.bench.rmat import fill_random, nodes_of
 from tuplet.bench.spec import Job, load_spec
+from tuplet.bench.tasks.work_folder import DiskPeak, WorkFolder
 from tuplet.graph import Graph
+from tuplet.models.new_nodes import filter_of
+from tuplet.models.registry import make_estimator
 
-if TYPE_CHECKING:
-    from tuplet.bench.measure import Bench
-
-BLOCK = 2**14  # rows of random features made at once
+# What the ladder itself needs to know; a method's own settings are those of the spec, else of its constructor.
 DEFAULTS: Mapping[str, Any] = {
     "edges_per_node": 20,
     "n_features": 1000,
-    "epochs": 5,
     "dtype": "float32",  # of the features, the filtered rows and the vectors; the products are float32
-    "memory": None,  # budget of the filter
     "store": "auto",  # "memory", "disk", "results" (inputs in memory, rows and vectors on disk), or by size
     "clusters": 10,  # 0: no K-Means
-    "batch_size": 512,
 }
+ENCODER = "encoder.safetensors"
 PHASES = ("generate", "filter", "train", "embed", "kmeans")
 
 
@@ -51,14 +48,14 @@ def scale_jobs(spec: str | Path, *, max_nodes: int, only: Sequence[str] = (), se
 
 
 def rung(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
-    """Measure one rung for DMAT-i, phase by phase, or for another method, whose `fit` is one phase."""
+    """Measure one rung: phase by phase where the method can be taken apart, else `fit` as one phase."""
     bench.forget()
     _warm_up(bench.device)
     settings = {**DEFAULTS, **{k: v for k, v in job.settings.items() if k != "evaluate"}}
-    place = Place.choose(job, settings)
+    place = WorkFolder.choose(job, settings, streamed=filters_then_trains(job.method))
     try:
         ladder = Rung(job, settings, place, bench.device)
-        phases = PHASES if job.method == "DMAT-i" else ("generate", "fit", "kmeans")
+        phases = PHASES if filters_then_trains(job.method) else ("generate", "fit", "kmeans")
         for name in phases if settings["clusters"] else phases[:-1]:
             with time_limit(None if name == "generate" else job.limit_s):
                 ladder.phase(name, meter)
@@ -84,8 +81,9 @@ def _warm_up(device: str) -> None:
 class Rung:
     """The arrays of one rung and the phases that make them; `notes` holds what each cost."""
 
-    def __init__(self, job: Job, settings: Mapping[str, Any], place: Place, device: str) -> None:
+    def __init__(self, job: Job, settings: Mapping[str, Any], place: WorkFolder, device: str) -> None:
         self.job, self.settings, self.place, self.device = job, settings, place, device
+        self.model = self._estimator()
         self.n, self.notes = nodes_of(job.dataset), self._saved_notes()
         self.graph: Graph | None = None
         self.rows: Any = None
@@ -148,57 +146,48 @@ class Rung:
         self.graph = Graph(indptr=np.asarray(indptr), indices=indices, x=x)
 
     def _filter(self) -> None:
-        from tuplet.filters import GraphFilter
-        from tuplet.filters.weights import ppr
-
-        chosen = {k: self.settings[k] for k in ("r", "tol") if k in self.settings}
-        filter_ = GraphFilter(ppr(self.settings.get("alpha", 0.1)), device=self.device, **chosen)
-        where = {"out": self.place.path("rows.npy"), "memory": self.settings["memory"]}
-        self.rows = filter_.transform(self._graph(), dtype=self.settings["dtype"], **where)
+        graph_filter = replace(filter_of(self.model), device=self.device)
+        where = {"out": self.place.path("rows.npy"), "memory": self.model.memory}
+        self.rows = graph_filter.transform(self._graph(), dtype=self.settings["dtype"], **where)
         self.graph = self._graph().with_(x=None)
 
     def _open_filter(self) -> None:
         self.rows = np.load(self.place.path("rows.npy") or "", mmap_mode="r")
 
     def _train(self) -> None:
-        from tuplet.training.config import TrainConfig
+        from tuplet.training.checkpoint import write_state
         from tuplet.training.encoder import make_encoder
         from tuplet.training.loop import train
 
         if self.place.folder is not None:  # not before the filter's end is noted: a killed run would miss them
             (self.place.folder / "x.npy").unlink(missing_ok=True)
-        known = set(TrainConfig.__dataclass_fields__)
-        config = TrainConfig(**{k: v for k, v in self.settings.items() if k in known})
-        self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
+        self.encoder = make_encoder(self.rows.shape[1], self.model.layers, self.job.seed)
         folder = self.place.path("checkpoint")
         train(
             self.encoder,
             self.rows,
-            config,
+            train_config(self.model),
             seed=self.job.seed,
             device=self.device,
             checkpoint=folder,
             resume=folder is not None and folder.exists(),
         )
         if self.place.folder is not None:
-            import torch
-
-            torch.save(self.encoder.state_dict(), self.place.folder / "encoder.pt")
+            write_state(self.place.folder / ENCODER, self.encoder.state_dict(), {})
 
     def _open_train(self) -> None:
-        import torch
-
+        from tuplet.training.checkpoint import read_state, restore
         from tuplet.training.encoder import make_encoder
 
-        self.encoder = make_encoder(self.rows.shape[1], self._layers(), self.job.seed)
         assert self.place.folder is not None
-        self.encoder.load_state_dict(torch.load(self.place.folder / "encoder.pt", weights_only=True))
+        self.encoder = make_encoder(self.rows.shape[1], self.model.layers, self.job.seed)
+        restore(self.encoder, read_state(self.place.folder / ENCODER)[0], str(self.place.folder / ENCODER))
 
     def _embed(self) -> None:
         from tuplet.training.encoder import encode
 
-        out = self.place.array("vectors", (self.n, self._layers()[-1]), self.settings["dtype"])
-        self.vectors = encode(self.encoder, self.rows, out=out)
+        out = self.place.array("vectors", (self.n, self.model.layers[-1]), self.settings["dtype"])
+        self.vectors = encode(self.encoder, self.rows, unit_rows=self.model.unit_rows, out=out)
 
     def _open_embed(self) -> None:
         self.vectors = np.load(self.place.path("vectors.npy") or "", mmap_mode="r")
@@ -213,13 +202,7 @@ class Rung:
         pass
 
     def _fit(self) -> None:
-        from tuplet.bench.measure import parameters
-        from tuplet.models.registry import make_estimator
-
-        given = {"device": self.device, "seed": self.job.seed, "n_clusters": self.settings["clusters"]}
-        given |= estimator_settings(self.job.settings)
-        known = parameters(self.job.method)
-        model = make_estimator(self.job.method, **{k: v for k, v in given.items() if k in known}).fit(self._graph())
+        model = self.model.fit(self._graph())
         self.vectors, self.clusters = model.embedding_, getattr(model, "labels_", None)
 
     def _open_fit(self) -> None:
@@ -229,8 +212,13 @@ class Rung:
         assert self.graph is not None
         return self.graph
 
-    def _layers(self) -> tuple[int, ...]:
-        return tuple(self.settings.get("layers", (256, 128)))
+    def _estimator(self) -> Any:
+        """The unfitted estimator; settings that it does not take are the ladder's."""
+        given = {"device": self.device, "seed": self.job.seed}
+        given |= {"n_clusters": self.settings["clusters"]} if self.settings["clusters"] else {}
+        given |= estimator_settings(self.job.settings)
+        known = parameters(self.job.method)
+        return make_estimator(self.job.method, **{k: v for k, v in given.items() if k in known})
 
     def _saved_notes(self) -> dict[str, dict[str, float]]:
         file = self.place.path("phases.json")
@@ -242,21 +230,3 @@ class Rung:
             part = file.with_suffix(".part")
             part.write_text(json.dumps(self.notes))
             part.replace(file)
-
-
-def fill_random(x: NDArray[Any], seed: int) -> None:
-    """Fill `x` (n, f) with Gaussian rows of unit length, block by block; the same for any number of threads."""
-
-    def fill(block: int) -> None:
-        rows = x[block * BLOCK : (block + 1) * BLOCK]
-        values = stream(seed, f"features {block}").standard_normal(rows.shape, dtype=np.float32)
-        values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
-        rows[...] = values
-
-    from tuplet.kernels.spmm import thread_count
-
-    with ThreadPoolExecutor(thread_count()) as pool:
-        blocks = range(-(-len(x) // BLOCK))
-        for start in range(0, len(blocks), 16):
-            list(pool.map(fill, blocks[start : start + 16]))
-            forget_pages(x)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuplet.bench.tables import Comparison, Group, cell, markdown_table
+from tuplet.bench.report.tables import Comparison, Group, cell, markdown_table
 from tuplet.plots import dataset_title
 
 METRICS = {"clustering": ("accuracy", "nmi", "ari"), "classification": ("accuracy",), "links": ("auc", "ap")}
 TUNED = "DMAT-i"  # the paper's method, with a setting for each graph
 
 
-def one_setting_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
+def defaults_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     """A table for each metric with the paper's graphs as rows; then the graphs that we made or damaged."""
     real = [d for d in c.datasets if c.paper(d, TUNED, "all", METRICS[c.task][0]) is not None]
     parts = []

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tuplet._check import InputError
-from tuplet.bench.figures import figure_names
-from tuplet.bench.one_setting import one_setting_section
-from tuplet.bench.published import Cell, Number, find_published, read_published
-from tuplet.bench.rows import Row, read_rows
-from tuplet.bench.sections import (
+from tuplet.bench.report.defaults import defaults_section
+from tuplet.bench.report.figures import figure_names
+from tuplet.bench.report.published import Cell, Number, find_published, read_published
+from tuplet.bench.report.sections import (
     classification_section,
     clustering_section,
     complexity_section,
@@ -21,10 +19,11 @@ from tuplet.bench.sections import (
     scale_section,
     tau0_section,
 )
-from tuplet.bench.tables import Comparison, Group, cell, group_rows, markdown_table, reaches
+from tuplet.bench.report.tables import Comparison, Group, group_rows, reaches
+from tuplet.bench.rows import read_rows
+from tuplet.bench.toml_file import check_kind, read_toml
 from tuplet.plots import dataset_title
 
-START, END = "<!-- results:start -->", "<!-- results:end -->"
 TITLES = {
     "links": "Link prediction",
     "defaults": "One setting for every graph",
@@ -86,7 +85,7 @@ def _section(
 ) -> list[str]:
     comparison = Comparison(groups, numbers)
     if groups[0].spec == "defaults":
-        body = one_setting_section(comparison, groups)
+        body = defaults_section(comparison, groups)
     else:
         body = SECTIONS[groups[0].task](comparison, groups) + _shortfalls(comparison, reasons)
     return [f"## {title}", _facts(groups), *body, *_failures(groups)]
@@ -152,79 +151,13 @@ def read_notes(file: str | Path | None = None) -> list[dict[str, str]]:
     place = Path(file) if file is not None else _default_notes()
     if place is None or not place.is_file():
         return []
-    entries: list[dict[str, str]] = tomllib.loads(place.read_text()).get("notes", [])
+    entries = check_kind(f"{place.name}: notes", read_toml(place)[0].get("notes", []), list, "[[notes]]")
+    for entry in entries:
+        check_kind(f"an entry of {place.name}: notes", entry, dict, "[[notes]]")
+        check_kind(f"{place.name}: text", entry.get("text"), str, 'text = "why"')
     return entries
 
 
 def _default_notes() -> Path | None:
     folder = find_published()
     return None if folder is None else folder.parent / "notes.toml"
-
-
-README_TABLES = (  # title, method, the specs whose rows it shows
-    ("SelfDMAT, one setting for every graph", "SelfDMAT", ("defaults",)),
-    ("DMAT-i with the recipe of each graph", "DMAT-i", ("clustering", "classification", "links")),
-)
-README_COLUMNS = {
-    "clustering": ("clustering accuracy", "accuracy"),
-    "classification": ("classification accuracy", "accuracy"),
-    "links": ("links AUC", "auc"),
-}
-
-
-def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None) -> str:
-    """The short tables of README: our two methods on each graph and task, the paper's tuned DMAT-i in brackets."""
-    groups = group_rows(read_rows(rows))
-    numbers = read_published(published)
-    parts = []
-    for title, method, specs in README_TABLES:
-        mine = [g for g in groups if g.spec in specs and g.method == method and g.usage == "all"]
-        if mine:
-            parts += [f"**{title}**", _short_table(mine, method, numbers)]
-    if not parts:
-        raise InputError("The rows hold no results of SelfDMAT or DMAT-i on the paper's graphs.")
-    return "\n\n".join(parts)
-
-
-def _short_table(groups: Sequence[Group], method: str, numbers: Mapping[Cell, Number]) -> str:
-    """Graphs x tasks, one metric a task."""
-    tasks = [task for task in README_COLUMNS if any(g.task == task for g in groups)]
-    tables = {task: Comparison([g for g in groups if g.task == task], numbers) for task in tasks}
-    known = {name: place for place, name in enumerate(dict.fromkeys(dataset for _, dataset, *_ in numbers))}
-    found = {d for table in tables.values() for d in table.datasets} & known.keys()
-    body = []
-    for dataset in sorted(found, key=known.__getitem__):
-        line = [dataset_title(dataset)]
-        for task, table in tables.items():
-            metric = README_COLUMNS[task][1]
-            paper = table.paper(dataset, "DMAT-i", "all", metric)
-            line.append(cell(table.ours(dataset, method, "all", metric), paper, metric))
-        body.append(line)
-    return markdown_table(["graph", *(README_COLUMNS[task][0] for task in tasks)], body)
-
-
-def update_readme(
-    file: str | Path, rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None
-) -> bool:
-    """Put `readme_table(rows)` between the results markers of `file`; True if that changed it."""
-    place, text = Path(file), readme_table(rows, published=published)
-    old = place.read_text()
-    if START not in old or END not in old:
-        raise InputError(f"{place} has no {START} .. {END}. Put both lines where the table belongs.")
-    head, _, rest = old.partition(START)
-    new = f"{head}{START}\n{text}\n{END}{rest.partition(END)[2]}"
-    if new == old:
-        return False
-    part = place.with_name(f".{place.name}.part")
-    part.write_text(new)
-    part.replace(place)
-    return True
-
-
-def summarise(row: Row) -> str:
-    """One line about a row, for a log: what ran, how long, its main metrics or its error."""
-    name = f"{row['task']} {row['dataset']} {row['method']} seed {row['seed']}"
-    if "error" in row:
-        return f"{name}: {row['error']}"
-    shown = [f"{metric} {row['metrics'][metric]:.2f}" for metric in list(row["metrics"])[:2]]
-    return f"{name}: {', '.join(shown)} ({sum(row['seconds'].values()):.1f} s)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuplet.bench.published import Cell, Number
+from tuplet.bench.report.published import Cell, Number
 from tuplet.bench.rows import Row, row_key
 from tuplet.bench.spec import digest
 
@@ -43,7 +43,7 @@ class Group:
 def group_rows(rows: Iterable[Row]) -> list[Group]:
     """One group a (spec, task, dataset, method, usage), in the order of first appearance.
 
-    A job's last row counts. Where a cell was run with several settings, the settings of its last row count.
+    A job's last row counts. Where a cell was run with several settings or defaults, those of its last row count.
     """
     latest: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
@@ -60,8 +60,8 @@ def spec_name(row: Row) -> str:
 
 
 def _group(place: tuple[str, ...], runs: list[Row]) -> Group:
-    now = digest(runs[-1]["settings"])
-    kept = sorted((row for row in runs if digest(row["settings"]) == now), key=lambda row: int(row["seed"]))
+    now = _ran_with(runs[-1])
+    kept = sorted((row for row in runs if _ran_with(row) == now), key=lambda row: int(row["seed"]))
     values: dict[str, list[float]] = {}
     for row in kept:
         for metric, value in row.get("metrics", {}).items():
@@ -69,6 +69,11 @@ def _group(place: tuple[str, ...], runs: list[Row]) -> Group:
     errors = [row["error"] for row in kept if "error" in row]
     spec, task, dataset, method, usage = place
     return Group(spec, task, dataset, method, usage, values, kept, errors[-1] if errors else "")
+
+
+def _ran_with(row: Row) -> str:
+    """Settings, and the defaults of that day; rows of before 0.2 do not hold these."""
+    return digest({"settings": row["settings"], "defaults": row.get("defaults")})
 
 
 class Comparison:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tuplet.bench.tables import Comparison, Group, cell, markdown_table
+from tuplet.bench.report.tables import Comparison, Group, cell, markdown_table
 from tuplet.plots import dataset_title
 
 FOUR = ("accuracy", "nmi", "ari", "f1")

@@ -1,0 +1,47 @@
+"""Clustering: vectors without labels, K-Means, six metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tuplet import metrics
+from tuplet._check import InputError
+from tuplet.bench.fitting import Bench, rounded
+from tuplet.bench.graphs import n_clusters_of
+from tuplet.bench.meter import Meter
+from tuplet.bench.spec import Job
+from tuplet.graph import Graph
+
+
+def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """Vectors without labels, K-Means, six metrics; clusters that a method assigns itself are taken as they are."""
+    graph = bench.graph(job.dataset, meter)
+    model = bench.fit_without_labels(job, meter, n_clusters_of(graph))
+    with meter.phase("evaluate"):
+        return {"metrics": cluster_values(model, graph, job)}
+
+
+def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
+    """The clustering metrics of a fitted model, in percent."""
+    from tuplet.evaluation.tasks import cluster_nodes
+
+    own = getattr(model, "labels_", None)
+    if own is not None:
+        return label_values(own, graph)
+    how = {"k": n_clusters_of(graph), **job.settings.get("evaluate", {})}
+    return rounded(cluster_nodes(model.embedding_, graph, seed=job.seed, **how).values)
+
+
+def label_values(clusters: NDArray[Any], graph: Graph) -> dict[str, float]:
+    """The clustering metrics of given clusters (n,), in percent."""
+    if graph.y is None:
+        raise InputError(f"{graph!r} has no labels, so clusters cannot be scored.")
+    scores = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari, "f1": metrics.macro_f1}
+    values = {name: 100 * score(graph.y, clusters) for name, score in scores.items()}
+    for suffix in ("", "_self_loops"):
+        loops = bool(suffix)
+        values[f"modularity{suffix}"] = 100 * metrics.modularity(graph, clusters, self_loops=loops)
+        values[f"conductance{suffix}"] = 100 * metrics.conductance(graph, clusters, self_loops=loops)
+    return rounded(values)
