@@ -218,7 +218,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return TrainConfig(**{**values, "loss": self._loss, "criteria": tuple(self.criteria)})
 
     def _labels(self, graph: Graph, y: Any) -> NDArray[np.int64] | None:
-        if self._loss == "dmati":
+        if not self.needs_labels:
             return None
         labels = graph.y if y is None else check_labels("y", y, graph.n_nodes)
         if labels is None:
