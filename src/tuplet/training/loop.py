@@ -58,7 +58,8 @@ def train(
     `labels` (n,) are read by losses that need them only (`tuplet.losses.OBJECTIVES`: "dmt" and "dmat"), which train on
     the rows whose label is not -1. With a
     `checkpoint` (a folder, or `Checkpoints` for how often) the state is written there; `resume` goes on from it.
-    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C ends training after the current step.
+    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C lets the current step end, writes the
+    checkpoint and goes on as KeyboardInterrupt, whose text says how to resume: half-trained weights are no result.
     """
     objective = objective_of(config.loss)
     index = _training_rows(rows.shape[0], objective, labels)
@@ -92,15 +93,21 @@ def train(
                 if interrupted():
                     raise KeyboardInterrupt
         except KeyboardInterrupt:  # here, or in the progress callback: the step before it is complete
-            log.warning("training interrupted after %d of %d steps", state.step, n_steps)
-            reason = "interrupted"
             if checkpoint is not None:
                 state.save(checkpoint.file)
+            raise KeyboardInterrupt(_how_to_resume(state.step, n_steps, checkpoint)) from None
 
     state.finish(state.step / per_epoch, reason)
-    if checkpoint is not None and reason != "interrupted":
+    if checkpoint is not None:
         state.save(checkpoint.file)
     return state.history
+
+
+def _how_to_resume(step: int, n_steps: int, checkpoint: Checkpoints | None) -> str:
+    kept = "None of them is kept; with checkpoint=FOLDER they would be."
+    if checkpoint is not None:
+        kept = f"They are kept in {checkpoint.file}; the same call with resume=True goes on from there."
+    return f"Training was interrupted after {step} of {n_steps} steps. {kept}"
 
 
 def _training_rows(n: int, objective: Objective, labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
