@@ -62,7 +62,9 @@ def test_gradients_are_added_to_those_already_there() -> None:
     columns = torch.from_numpy(draw_views(0, 0, 10, 2, 0.3).columns)
 
     def run() -> None:
-        views_backward(encoder, x, columns, lambda u: dmati_anchor(u, 1.0), lambda a, v: dmati_pair(a, v, 1.0), kept=False)
+        views_backward(
+            encoder, x, columns, lambda u: dmati_anchor(u, 1.0), lambda a, v: dmati_pair(a, v, 1.0), kept=False
+        )
 
     run()
     once = [p.grad.clone() for p in encoder.parameters()]
@@ -97,7 +99,9 @@ def test_columns_are_a_function_of_seed_and_step() -> None:
 
 
 def test_every_column_is_masked_equally_often() -> None:
-    counts = np.bincount(np.concatenate([draw_views(0, s, 20, 2, 0.25).columns.ravel() for s in range(2000)]), minlength=20)
+    counts = np.bincount(
+        np.concatenate([draw_views(0, s, 20, 2, 0.25).columns.ravel() for s in range(2000)]), minlength=20
+    )
     assert abs(counts / 4000 - 0.25).max() < 0.03  # standard deviation .007
 
 

@@ -55,9 +55,9 @@ def train(
 ) -> History:
     """Train `encoder` in place on `rows` (n, f), an array, a memory map or a tensor; what was seen comes back.
 
-    `labels` (n,) are read by losses that need them only (`tuplet.losses.OBJECTIVES`: "dmt" and "dmat"), which train on
-    the rows whose label is not -1. With a
-    `checkpoint` (a folder, or `Checkpoints` for how often) the state is written there; `resume` goes on from it.
+    `labels` (n,) are read by the losses that need them (of `tuplet.losses.OBJECTIVES`: "dmt" and "dmat"); these train
+    on the rows whose label is not -1. With a `checkpoint` (a folder, or `Checkpoints` for how often) the state is
+    written there; `resume` goes on from it.
     `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C lets the current step end, writes the
     checkpoint and goes on as KeyboardInterrupt, whose text says how to resume: half-trained weights are no result.
     """

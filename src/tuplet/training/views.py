@@ -99,9 +99,7 @@ def stacks(x: Tensor, columns: Tensor) -> bool:
     return x.is_cuda and columns.numel() > 0 and x.shape[0] * columns.shape[0] <= STACK_LIMIT
 
 
-def stacked_backward(
-    encoder: nn.Sequential, x: Tensor, columns: Tensor, loss: StackLoss, *, kept: bool
-) -> Tensor:
+def stacked_backward(encoder: nn.Sequential, x: Tensor, columns: Tensor, loss: StackLoss, *, kept: bool) -> Tensor:
     """As `views_backward`, with all views in one stack: a third of the launches, memory that grows with the views."""
     first, rest = encoder[0], encoder[1:]
     assert isinstance(first, nn.Linear)
