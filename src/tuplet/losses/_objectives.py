@@ -23,9 +23,9 @@ class Objective:
     """A loss of a batch of encoded rows, a mean over its anchors.
 
     `loss(u, v, y, t)`: `u` (b, d) are the encoded rows, `v` (b, d) those of one masked view, `y` (b,) the classes,
-    `t` the temperature. Without `views`, v is None; where labels are not needed, y is None. The mean over the views is
-    minimised. The other three are faster ways to the same number, and may be left out: `anchor(u, y, t)` is computed
-    once for all views and given to `pair(terms, v, y, t)`; `stack(u, all, y, t)` takes all views (n_views, b, d).
+    `t` the temperature. Without `views`, v is None; where labels are not needed, y is None. The mean over the views
+    is minimised. The other three are faster ways to the same number, and may be left out: `anchor(u, y, t)` is
+    computed once for all views and given to `pair(terms, v, y, t)`; `stack(u, all, y, t)` takes all views (n_views, b, d).
     """
 
     name: str
