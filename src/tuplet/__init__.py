@@ -27,7 +27,7 @@ _HOMES = {
     "DMAT": "tuplet.models.dmat",
     "DMATi": "tuplet.models.dmat",
     "SelfDMAT": "tuplet.models.selfdmat",
-    "load": "tuplet.models.dmat",
+    "load": "tuplet.models.saving",
     "cluster_nodes": "tuplet.evaluation.tasks",
     "classify_nodes": "tuplet.evaluation.tasks",
     "predict_links": "tuplet.evaluation.tasks",
