@@ -46,7 +46,9 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, as TUPLET_DEBUG=1 does.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, as TUPLET_DEBUG=1 does.")
+    ] = False,
     log: Annotated[bool, typer.Option("--log", help="Show what the library logs.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:

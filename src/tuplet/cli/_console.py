@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[str, float], None]
 
 # The options that many verbs take, defined once; those of the graph are in _graph.py.
-SeedOpt = Annotated[int, typer.Option(help="Seed of every random choice.")]
-SeedsOpt = Annotated[int, typer.Option(min=1, help="Runs with seeds 0, 1, ..; the table shows mean and deviation.")]
+SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+SeedsOpt = Annotated[
+    int, typer.Option(min=1, help="Runs, with the seeds from --seed on; the table shows mean and deviation.")
+]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 DeviceOpt = Annotated[str, typer.Option(help="auto, cpu or cuda.")]

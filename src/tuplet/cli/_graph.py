@@ -23,6 +23,7 @@ from tuplet._check import InputError
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
+Verb: TypeAlias = Callable[..., None]
 Options: TypeAlias = dict[str, Any]  # the options of read_graph that were given, by name
 GraphArg = Annotated[
     str,
@@ -77,34 +78,34 @@ FLAGS: dict[str, Flag] = {
 }
 
 
-def takes_graph(verb: Callable[..., None] | None = None, *, without: Collection[str] = ()) -> Any:
-    """`verb` with a flag for each option of `read_graph`; its parameter `how` receives those that were given.
+def takes_graph(*, without: Collection[str] = ()) -> Callable[[Verb], Verb]:
+    """A decorator: the verb gets a flag for each option of `read_graph`, and in `how` those that were given.
 
     `without` are spellings that the verb needs for itself.
     """
-    if verb is None:
-        return functools.partial(takes_graph, without=without)
-    signature = inspect.signature(verb, eval_str=True)
-    own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "how"]
-    parameters = [*own, *(_parameter(name, flag, without) for name, flag in FLAGS.items())]
 
-    @functools.wraps(verb)
-    def with_flags(**given: Any) -> None:
-        values = {name: given.pop(f"graph_{name}") for name in FLAGS}
-        verb(**given, how={name: _read(name, value) for name, value in values.items() if value is not None})
+    def decorate(verb: Verb) -> Verb:
+        signature = inspect.signature(verb, eval_str=True)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "how"]
+        parameters = [*own, *(_parameter(name, flag, without) for name, flag in FLAGS.items())]
 
-    with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_flags.__annotations__ = {p.name: p.annotation for p in parameters}
-    return with_flags
+        @functools.wraps(verb)
+        def with_flags(**given: Any) -> None:
+            values = {name: given.pop(f"graph_{name}") for name in FLAGS}
+            verb(**given, how={name: _read(name, value) for name, value in values.items() if value is not None})
+
+        with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_flags.__annotations__ = {p.name: p.annotation for p in parameters}
+        return with_flags
+
+    return decorate
 
 
 def _parameter(name: str, flag: Flag, without: Collection[str]) -> inspect.Parameter:
     kind: Any = {"switch": bool | None, "path": list[str] | None}.get(flag.kind, str | None)
     spelled = [text for text in flag.names_of(name) if text not in without]
-    annotation = Annotated[kind, typer.Option(*spelled, help=flag.help, rich_help_panel="The graph")]
-    return inspect.Parameter(
-        f"graph_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-    )
+    annotation = Annotated[kind, typer.Option(*spelled, help=flag.help)]
+    return inspect.Parameter(f"graph_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _read(name: str, value: Any) -> Any:
@@ -197,8 +198,8 @@ def _refuse(source: str, how: Mapping[str, Any]) -> None:
     unused = {name: value for name, value in how.items() if name != "name"}
     if unused:
         raise InputError(
-            f"{source} holds a whole graph: {given_flags(unused)} would not be used. Leave that out, or give the edges "
-            "as a table."
+            f"{source} holds a whole graph: {given_flags(unused)} would not be used. Leave that out, or give the "
+            "edges as a table."
         )
 
 

@@ -27,7 +27,7 @@ def read_graph_file(path: Path, given: Options) -> tuple[str, Options]:
         check_choice(f"{path}: key", name, ["edges", *FLAGS])
         _check_type(path, name, value)
     if "edges" not in values:
-        raise InputError(f"{path} has no edges. Add a line like edges = \"edges.csv\".")
+        raise InputError(f'{path} has no edges. Add a line like edges = "edges.csv".')
     for name in ("edges", "features", "labels"):
         if name in values:
             values[name] = _beside(path, values[name])
@@ -43,7 +43,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"There is no file {path}. Check the path.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a TOML file ({error}). Write lines like edges = \"edges.csv\".") from None
+        raise InputError(f'{path} is not a TOML file ({error}). Write lines like edges = "edges.csv".') from None
 
 
 def _check_type(path: Path, name: str, value: Any) -> None:

@@ -46,25 +46,28 @@ def _nodes(table: Vectors) -> Any:
     return pa.table({"id": arrow_ids(table.ids), "known": ones})
 
 
+def warn(note: str) -> None:
+    """Say on standard error, loudly, that scores may not be what they seem."""
+    if note and not note.startswith("the file"):
+        sys.stderr.write(f"warning: {note.removeprefix('WARNING: ')}\n")
+
+
 def unseen_labels(g: Graph, table: Vectors) -> tuple[NDArray[Any], str]:
-    """The labels of `g` that have not trained the vectors, -1 for the others, and a note; doubts go to stderr."""
+    """The labels of `g` that have not trained the vectors, -1 for the others, and a note where that matters."""
     import numpy as np
 
     if g.y is None:
         return np.full(g.n_nodes, -1), ""
     y, seen = np.asarray(g.y), table.labels_seen
+    if seen is None and "seen" in table.metadata:
+        return (
+            y,
+            "WARNING: labels trained the model of these vectors, and which is not recorded: scores may be too high",
+        )
     if seen is None:
-        if "seen" in table.metadata:
-            sys.stderr.write("warning: a model that learned from labels made these vectors, and which labels is not "
-                             "recorded: scores against labels may be too high\n")  # fmt: skip
-            return y, "which labels trained the vectors is not known"
         return y, "the file does not say whether labels trained the vectors"
-    both = int(np.count_nonzero(seen & (y >= 0)))
+    both, labelled = int(np.count_nonzero(seen & (y >= 0))), int(np.count_nonzero(y >= 0))
     if not both:
         return y, ""
-    labelled = int(np.count_nonzero(y >= 0))
-    note = f"the vectors have seen the labels of {both} of the {labelled} labelled nodes"
-    if both < labelled:
-        note += f"; scored on the other {labelled - both}"
-    sys.stderr.write(f"warning: {note}\n")
-    return np.where(seen, -1, y), note
+    rest = f"; scored on the other {labelled - both} alone" if both < labelled else ""
+    return np.where(seen, -1, y), f"the vectors have seen the labels of {both} of {labelled} labelled nodes{rest}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
 
 
-@takes_graph
+@takes_graph()
 def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOpt = False) -> None:
     """Nodes, edges, degrees, components, features, homophily, and what the filter will need.
 
@@ -84,7 +84,7 @@ def describe(g: Graph) -> dict[str, Any]:
     return facts
 
 
-@takes_graph
+@takes_graph()
 def convert(
     edges: Annotated[str, typer.Argument(help="Edge list: CSV, TSV, Parquet, a folder of parts, or a graph.toml.")],
     out: Annotated[Path, typer.Argument(help="Graph folder to make.")],

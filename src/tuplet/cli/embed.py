@@ -27,7 +27,7 @@ from tuplet.cli._console import (
 from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
 
 
-@takes_graph
+@takes_graph()
 def embed(
     graph: GraphArg,
     how: Options,
@@ -50,7 +50,9 @@ def embed(
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Memory that the filter may use, as 8GB.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for filtered rows; found again by the next run.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder for the state of training; Ctrl-C loses nothing.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder for the state of training; Ctrl-C loses nothing.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
     save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
@@ -66,7 +68,13 @@ def embed(
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
     target = _Target.checked(out, dtype, save_model)
-    training = {"--method": method, "--recipe": recipe, "--dim": dim, "--clusters": clusters, "--set": setting}
+    training: dict[str, Any] = {
+        "--method": method,
+        "--recipe": recipe,
+        "--dim": dim,
+        "--clusters": clusters,
+        "--set": setting,
+    }
     training |= {"--memory": memory, "--cache": cache, "--checkpoint": checkpoint, "--resume": resume or None}
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
@@ -161,7 +169,9 @@ def _check_unused(training: dict[str, Any], how: Options) -> None:
     unused = [flag for flag, value in training.items() if value]
     unused += [given_flags([name]) for name in ("labels",) if name in how]
     if unused:
-        raise InputError(f"With --model nothing is trained: {' and '.join(unused)} would not be used. Leave that out.")
+        raise InputError(
+            f"With --model nothing is trained: {' and '.join(unused)} would not be used. Leave that out."
+        )
 
 
 class _saying_how_to_resume:

@@ -22,14 +22,14 @@ from tuplet.cli._console import (
     progress_bars,
 )
 from tuplet.cli._graph import GraphOpt, Options, takes_graph
-from tuplet.cli._vectors import VectorsArg, graph_and_vectors, unseen_labels
+from tuplet.cli._vectors import VectorsArg, graph_and_vectors, unseen_labels, warn
 
 if TYPE_CHECKING:
     from tuplet.evaluation.describe import Cluster
     from tuplet.graph import Graph
 
 
-@takes_graph
+@takes_graph()
 def cluster(
     vectors: VectorsArg,
     graph: GraphOpt,
@@ -70,9 +70,11 @@ def cluster(
     k_from = "-k" if k else "the classes" if wanted else first.settings["k_from"]
     facts = f"k = {first.sizes['clusters']} from {k_from}{label_fact(g, how)}"
     if as_json:
+        warn(note)
         more = {"clusters": [found.to_dict() for found in described], "facts": facts, "seen": note}
         print_json(summary.to_dict() | more)
         return
+    warn(note)
     print_summary(summary, f"clusters of {vectors}", False, "; ".join(filter(None, (facts, note))))
     written = "" if out is None else f"; written to {out}"
     print_table("what they are", *_cluster_rows(described), caption=f"{facts}{written}")
@@ -90,7 +92,7 @@ def _cluster_rows(described: list[Cluster]) -> tuple[list[str], list[list[str]]]
     return ["cluster", "size", "share", "nearest", "typical nodes", "marked by (lift)", "classes"], rows
 
 
-@takes_graph
+@takes_graph()
 def classify(
     vectors: VectorsArg,
     graph: GraphOpt,
@@ -117,11 +119,15 @@ def classify(
         check_table_path(out)
     g, table = graph_and_vectors(vectors, graph, how)
     if g.y is None:
-        raise InputError("Classification needs labels. Give --labels FILE, or --label NAME for a column of --features.")
+        raise InputError(
+            "Classification needs labels. Give --labels FILE, or --label NAME for a column of --features."
+        )
     y, note = unseen_labels(g, table)
     left = (y >= 0).any()
     if not left and out is None:
-        raise InputError(f"No score: {note}. Hide the labels of some nodes from `tuplet embed`, or embed without labels.")
+        raise InputError(
+            f"No score: {note}. Hide the labels of some nodes from `tuplet embed`, or embed without labels."
+        )
     written = ""
     if out is not None:
         written = _write_predictions(out, table.z, g, seed)
@@ -131,7 +137,10 @@ def classify(
         return
     runs = range(seed, seed + seeds)
     with progress_bars(quiet) as progress:
-        summary = repeat(each(lambda s: classify_nodes(table.z, g, seed=s, train=train, val=val, y=y), runs, progress), runs)
+        summary = repeat(
+            each(lambda s: classify_nodes(table.z, g, seed=s, train=train, val=val, y=y), runs, progress), runs
+        )
+    warn(note)
     facts = f"{train:.0%} of the labelled nodes train, {val:.0%} choose C{label_fact(g, how)}"
     title = f"linear classifier on {vectors}"
     if as_json:
@@ -165,7 +174,7 @@ def each(run: Callable[[int], Any], seeds: range, progress: Any) -> Callable[[in
     return one
 
 
-@takes_graph
+@takes_graph()
 def theory(
     vectors: VectorsArg,
     graph: GraphOpt,
@@ -187,4 +196,9 @@ def theory(
         print_json(result.to_dict())
         return
     rows = [[name, f"{value:.4g}"] for name, value in result.values.items()]
-    print_table(f"theory on {vectors}", ["quantity", "value"], rows, caption="; ".join([label_fact(g, how).removeprefix("; "), *result.notes]))
+    print_table(
+        f"theory on {vectors}",
+        ["quantity", "value"],
+        rows,
+        caption="; ".join([label_fact(g, how).removeprefix("; "), *result.notes]),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,11 +24,8 @@ from tuplet.cli._graph import GraphArg, Options, load_graph, takes_graph
 from tuplet.cli._vectors import graph_and_vectors
 from tuplet.cli.evaluate import each
 
-if TYPE_CHECKING:
-    from tuplet.graph import Graph
 
-
-@takes_graph
+@takes_graph()
 def links(
     graph: GraphArg,
     how: Options,
@@ -69,7 +66,7 @@ def links(
         shares = {"val": 0.05 if val is None else val, "test": 0.1 if test is None else test}
         _measure(graph, how, name, params, shares, device, range(seed, seed + seeds), quiet, as_json)
         return
-    unused = {"--val": val, "--test": test, "--seeds": None if seeds == 1 else seeds}
+    unused: dict[str, Any] = {"--val": val, "--test": test, "--seeds": None if seeds == 1 else seeds}
     unused |= {} if vectors is None else {"--method": method, "--set": setting}
     if any(value is not None for value in unused.values()):
         named = " and ".join(flag for flag, value in unused.items() if value is not None)
@@ -82,7 +79,7 @@ def _measure(
     how: Options,
     name: str,
     params: dict[str, Any],
-    shares: dict[str, float],
+    shares: dict[str, Any],
     device: str,
     runs: range,
     quiet: bool,
@@ -129,7 +126,8 @@ def _propose(
         else:
             params = _method.typed_params(method, settings=setting)
             g = load_graph(graph, how)
-            z, by = _method.fit(_method.build(method, params, g, seed=seed, device=device), g, progress=progress).embedding_, method  # noqa: E501
+            estimator = _method.build(method, params, g, seed=seed, device=device)
+            z, by = _method.fit(estimator, g, progress=progress).embedding_, method
         found = missing_links(z, g, top, seed=seed, progress=progress)
     source, target = (g.node_ids[found.pairs[:, side]] for side in (0, 1))
     write_table(out, {"source": source, "target": target, "score": found.score})

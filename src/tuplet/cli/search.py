@@ -77,7 +77,10 @@ def _class(g: Any, j: int) -> str:
 def _of(rows: list[dict[str, Any]], node: Any) -> list[dict[str, Any]]:
     """The neighbours of one node: each as `id`, cosine and what else is known."""
     mine = [row for row in rows if row["id"] == _plain(node)]
-    return [{"id": row["neighbor"]} | {k: v for k, v in row.items() if k not in ("id", "neighbor", "rank")} for row in mine]
+    return [
+        {"id": row["neighbor"]} | {k: v for k, v in row.items() if k not in ("id", "neighbor", "rank")}
+        for row in mine
+    ]
 
 
 def _maybe_graph(vectors: Path, graph: str | None, how: Options) -> tuple[Any, Any]:
@@ -88,7 +91,7 @@ def _maybe_graph(vectors: Path, graph: str | None, how: Options) -> tuple[Any, A
     return (None, read_vectors(vectors)) if graph is None else graph_and_vectors(vectors, graph, how)
 
 
-@takes_graph
+@takes_graph()
 def draw_map(
     vectors: VectorsArg,
     how: Options,

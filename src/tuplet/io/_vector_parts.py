@@ -1,7 +1,7 @@
 """Vectors as Parquet: one file, or a folder of parts `part-00000.parquet`, .. that are read as one.
 
-Each file has `id`, `vector` (a fixed-size list of float32 or float16) and, where known, `cluster`. The schema metadata
-hold JSON under "tuplet"; a part also says which one it is of how many, so that a lost part is seen.
+Each file has `id`, `vector` (a fixed-size list of float32 or float16) and, where known, `cluster`. The metadata of
+the schema hold JSON under "tuplet"; a part also says which one it is of how many, so that a lost part is seen.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def write_parts(
     count = max(1, -(-len(z) // rows))
     with new_folder(folder) as partial:
         for i in range(count):
-            about = {"format": info["format"], "part": i, "parts": count} | (info if i == 0 else {})
+            about = {"format": info["format"], "part": i, "parts": count} | (dict(info) if i == 0 else {})
             some = slice(i * rows, min(len(z), (i + 1) * rows))
             write_parquet(partial / _PART.format(i), z, ids, groups, about, dtype, some)
 

@@ -1,6 +1,7 @@
 """What vectors have seen while they were learned: labels of which nodes, which edges. It goes with the vectors.
 
-A score on a node whose label has trained the vectors says nothing. `seen_by` makes the record, `labels_seen` reads it.
+A score on a node whose label has trained the vectors says nothing. `seen_by` makes the record, `labels_seen` reads
+it.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def write_vectors(
 ) -> Path:
     """Write vectors (n, d) as .parquet, .npy or .csv; `z` may be a memory map, which is read block by block.
 
-    A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids` are
-    the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy file holds
+    A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids`
+    are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy holds
     the vectors alone. `dtype` "float16" takes half the place; not for .csv.
 
     >>> import tempfile
@@ -97,7 +97,7 @@ def write_vectors(
 
 
 def check_vectors_path(path: str | os.PathLike[str], dtype: str = "float32") -> Path:
-    """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, in a folder that is there."""
+    """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, its parent there."""
     check_choice("dtype", dtype, DTYPES)
     target = check_out_path(path)
     if _is_folder(path):
