@@ -130,7 +130,9 @@ def parse_bytes(size: int | str) -> int:
     digits = text.rstrip("BIKMGT")
     try:
         return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
-    except (ValueError, KeyError):
+    except InputError:
+        raise
+    except (ValueError, KeyError, OverflowError):
         raise InputError(f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
 
 
