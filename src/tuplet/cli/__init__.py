@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tuplet._check import InputError, MissingExtraError
-from tuplet.cli import bench, data, demo, embed, evaluate, search
+from tuplet.cli import bench, data, demo, embed, evaluate, report, search
 
 app = typer.Typer(
     name="tuplet",
@@ -29,6 +29,7 @@ app.command()(evaluate.links)
 app.command()(evaluate.theory)
 app.command()(search.neighbors)
 app.command("map")(search.draw_map)
+app.command()(report.report)
 app.command()(data.info)
 app.command()(data.convert)
 app.add_typer(data.datasets, name="datasets")
