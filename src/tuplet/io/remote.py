@@ -27,6 +27,7 @@ from tuplet._files import locked, new_folder
 log = logging.getLogger("tuplet")
 BLOCK = 2**24  # bytes read at once
 TRIES, PAUSE = 4, 0.5  # attempts at a block, and seconds before the second
+TAGGED = 100  # folders of up to so many objects are asked for the ETag of each
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _DATABASES = ("postgresql", "postgres", "duckdb")
 _LAST = ("meta.json", "model.json", "config.json")  # uploaded last: without them a folder is not taken for whole
@@ -85,10 +86,7 @@ def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> 
     """The local copy of the file, folder or pattern (`*`) behind `uri`; what is there already is not copied again."""
     store, path = filesystem(uri)
     files = _files(store, path, uri)
-    key = hashlib.blake2b(
-        json.dumps([uri, sorted((name, size, str(when)) for name, (_, size, when) in files.items())]).encode(),
-        digest_size=12,
-    ).hexdigest()
+    key = _key(store, uri, files)
     home = cache_dir() / "remote"
     name = "files" if "*" in path else path.rstrip("/").rsplit("/", 1)[-1] or "files"
     place = home / key / name
@@ -101,6 +99,24 @@ def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> 
                     _copy_all(store, files, partial / name, uri, progress)
     log.info("%s is read from its copy %s", _shown(uri), place)
     return place if single or place.is_dir() else home / key
+
+
+def _key(store: Any, uri: str, files: Files) -> str:
+    """The name of the copy: another one as soon as an object has changed."""
+    facts = [[name, size, str(when)] for name, (_, size, when) in sorted(files.items())]
+    if len(files) <= TAGGED:
+        facts += [[_tag(store, path)] for path, _, _ in files.values()]
+    where = [uri.rstrip("/"), os.environ.get("AWS_ENDPOINT_URL", "")]
+    return hashlib.blake2b(json.dumps([where, facts]).encode(), digest_size=12).hexdigest()
+
+
+def _tag(store: Any, path: str) -> str:
+    """What the store itself says identifies the content, where it does."""
+    try:
+        with store.open_input_stream(path) as file:
+            return str((file.metadata() or {}).get(b"ETag", ""))
+    except (OSError, NotImplementedError):
+        return ""
 
 
 def _files(store: Any, path: str, uri: str) -> Files:

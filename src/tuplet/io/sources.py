@@ -212,7 +212,7 @@ def _only_table(source: Source, known: list[str]) -> str:
 def postgres_connection(place: str) -> Iterator[Any]:
     """A connection by ADBC; one that cannot be made is tried again, unless the credentials are refused."""
     driver = need_extra("adbc_driver_postgresql.dbapi", "stores", "A PostgreSQL source")
-    connection = _retried(lambda: driver.connect(place), place)
+    connection = retried(lambda: driver.connect(place), place)
     try:
         yield connection
     finally:
@@ -227,7 +227,7 @@ def is_lost(error: Exception) -> bool:
     return any(sign in text for sign in signs) and not any(word in text for word in refused)
 
 
-def _retried(attempt: Callable[[], Any], place: str) -> Any:
+def retried(attempt: Callable[[], Any], place: str) -> Any:
     """The result of `attempt`, tried again where the connection is lost."""
     import pyarrow as pa
 
@@ -264,7 +264,7 @@ def _postgres_batches(source: Source) -> pa.RecordBatchReader:
 
     if source.spool is None:
         folder = tempfile.TemporaryDirectory(prefix="tuplet-postgres-")
-        _retried(lambda: _spool(source, Path(folder.name) / "rows.arrow"), source.place)
+        retried(lambda: _spool(source, Path(folder.name) / "rows.arrow"), source.place)
         source.spool = folder
     file = pa.memory_map(f"{source.spool.name}/rows.arrow")
     return ipc.open_stream(file)
