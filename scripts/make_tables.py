@@ -4,7 +4,7 @@
 
 debian     packages of the archive (apt-cache dumpavail): class = Section, edges = Depends and Recommends
 installed  packages on this machine (dpkg status and changelogs): class = Section, edges = Depends and Recommends
-pypi       Python projects that Debian packages too, from pip's own index: class = first topic, edges = Requires-Dist
+pypi       Python projects that well-known ones need, from pip's index: class = first topic, edges = Requires-Dist
 
 Each becomes NAME.nodes.parquet (id first, then the columns as they came, gaps and all, `label` last) and
 NAME.edges.parquet. They hold metadata only: names, sizes, dates, one-line descriptions, tags.
@@ -31,6 +31,13 @@ from pyarrow import parquet as pq
 
 Row = dict[str, Any]
 SECTIONS = ("games", "math", "electronics", "sound", "mail", "editors", "graphics", "science")
+
+STARTS = """sphinx pytest django flask pandas jupyter ipython scikit-learn matplotlib sqlalchemy celery tornado twisted
+boto3 ansible black mypy nltk pillow rich requests aiohttp scrapy dask xarray sympy statsmodels networkx bokeh plotly
+astropy biopython geopandas airflow mkdocs pelican salt buildbot pyramid zope plone gunicorn paramiko cryptography
+poetry hatch tox nox pylint flake8 pygame moviepy librosa music21 opencv-python spacy gensim transformers
+fastapi starlette sanic bottle kivy pyqtgraph obspy sunpy yt nibabel dipy mne pysam qutip pymatgen ase openpyxl
+reportlab weasyprint docutils nikola lektor trac mercurial duplicity borgbackup certbot mitmproxy scapy""".split()
 
 
 def stanzas(text: str) -> list[dict[str, str]]:
@@ -149,7 +156,7 @@ class Index:
         page = self.session.get(address, headers={"Accept": "application/vnd.pypi.simple.v1+json"})
         links = re.findall(r"<a ([^>]*)>([^<]*)</a>", page.text) if page.ok else []
         times = sorted(re.findall(r'data-upload-time="([^"]*)"', page.text))
-        for attributes, _ in sorted((link for link in links if link[1].endswith(".whl")), key=newest)[:4]:
+        for attributes, _ in sorted((link for link in links if link[1].endswith(".whl")), key=newest)[:12]:
             target = re.search(r'href="([^"#]*)', attributes)
             meta = self.session.get(urljoin(address, target.group(1)) + ".metadata") if target else None
             if meta is not None and meta.ok:  # some files have none
@@ -170,7 +177,7 @@ def pypi_row(name: str, found: Row) -> tuple[Row, set[str]]:
     of = lambda kind: [c[1] for c in labels if c[0] == kind and len(c) > 1]  # noqa: E731
     licence = meta.get("License-Expression") or (of("License") and [c[-1] for c in labels if c[0] == "License"][0])
     times, body = found["times"], meta.get_payload() or ""
-    needs = [re.match(r"[\w.-]+", need) for need in meta.get_all("Requires-Dist", []) if "extra ==" not in need]
+    needs = [re.match(r"[\w.-]+", need) for need in meta.get_all("Requires-Dist", [])]
     row = {
         "id": name,
         "summary": meta.get("Summary"),
@@ -194,15 +201,17 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pypi(most: int = 4000) -> tuple[list[Row], list[tuple[str, str]]]:
-    """Projects named like the archive's python3-* packages."""
-    names = subprocess.run(["apt-cache", "pkgnames", "python3-"], capture_output=True, text=True, check=True).stdout
-    known = {normal(name.removeprefix("python3-")) for name in names.split() if not name.endswith(("-doc", "-dbg"))}
-    chosen = sorted(sorted(known, key=lambda name: hashlib.sha256(name.encode()).digest())[:most])
-    index = Index()
-    with ThreadPoolExecutor(6) as pool:
-        found = dict(zip(chosen, pool.map(index.project, chosen)))
-    rows = {name: pypi_row(name, page) for name, page in found.items() if page}
+def pypi(most: int = 6000) -> tuple[list[Row], list[tuple[str, str]]]:
+    """Projects that those in STARTS need, step by step; extras count."""
+    index, wave = Index(), sorted(STARTS)
+    rows: dict[str, tuple[Row, set[str]]] = {}
+    asked = set(wave)
+    while wave and len(asked) < most:
+        with ThreadPoolExecutor(8) as pool:
+            found = dict(zip(wave, pool.map(index.project, wave)))
+        rows |= {name: pypi_row(name, page) for name, page in found.items() if page}
+        wave = sorted({need for _, needs in rows.values() for need in needs} - asked)[: most - len(asked)]
+        asked.update(wave)
     return [row for row, _ in rows.values()], [(name, need) for name, (_, needs) in rows.items() for need in sorted(needs)]
 
 

@@ -117,17 +117,14 @@ def _text_role(name: str, column: Any, missing: Any) -> Found:
         return "out:constant", f"left out: {known[0].as_py()!r} in every row"
     if read.share_matching(column, read.ISO_DATE) >= 0.95:
         return "date", "read from text"
-    if (found := _text_of_numbers(name, column, known, levels)) is not None:
-        return found
     if rows >= FEW_ROWS and levels == rows and read.share_matching(column, _HASH) > 0.95:
         return "out:id", "left out: hashes or ids, different in every row"
-    lengths = np.asarray(pc.list_value_length(read.words(known)), dtype=np.float64)
-    if (mark := _mark(known, levels)) is not None:
+    if (found := _text_of_numbers(name, column, known, levels)) is not None:
+        return found
+    if (mark := _mark(known)) is not None:
         return f"tokens:{mark}", f"split at {mark!r}"
-    several = float(lengths.mean()) if rows else 0.0
-    if rows >= FEW_ROWS and levels > rows / 2 and several >= 2.0:
-        return "text", ""
-    if levels > 1000 and several >= 3.0:
+    several = pc.mean(pc.list_value_length(read.words(known))).as_py() or 0
+    if (rows >= FEW_ROWS and levels > rows / 2 and several >= 2) or (levels > 1000 and several >= 3):
         return "text", ""
     if rows >= FEW_ROWS and levels == rows:
         return "out:id", "left out: one word, different in every row"
@@ -153,7 +150,7 @@ def _text_of_numbers(name: str, column: Any, known: Any, levels: int) -> Found |
     return None if coded or levels <= 50 else ("number", "read from text")
 
 
-def _mark(known: Any, levels: int) -> str | None:
+def _mark(known: Any) -> str | None:
     """The separator of values such as "red; green": in half of the rows, with parts that recur."""
     import pyarrow.compute as pc
 
