@@ -32,12 +32,19 @@ from pyarrow import parquet as pq
 Row = dict[str, Any]
 SECTIONS = ("games", "math", "electronics", "sound", "mail", "editors", "graphics", "science")
 
-STARTS = """sphinx pytest django flask pandas jupyter ipython scikit-learn matplotlib sqlalchemy celery tornado twisted
-boto3 ansible black mypy nltk pillow rich requests aiohttp scrapy dask xarray sympy statsmodels networkx bokeh plotly
-astropy biopython geopandas airflow mkdocs pelican salt buildbot pyramid zope plone gunicorn paramiko cryptography
-poetry hatch tox nox pylint flake8 pygame moviepy librosa music21 opencv-python spacy gensim transformers
-fastapi starlette sanic bottle kivy pyqtgraph obspy sunpy yt nibabel dipy mne pysam qutip pymatgen ase openpyxl
-reportlab weasyprint docutils nikola lektor trac mercurial duplicity borgbackup certbot mitmproxy scapy""".split()
+# Projects to start from, besides those that Debian packages.
+STARTS = (
+    "sphinx", "pytest", "django", "flask", "pandas", "jupyter", "ipython", "scikit-learn", "matplotlib",
+    "sqlalchemy", "celery", "tornado", "twisted", "boto3", "ansible", "black", "mypy", "nltk", "pillow",
+    "rich", "requests", "aiohttp", "scrapy", "dask", "xarray", "sympy", "statsmodels", "networkx", "bokeh",
+    "plotly", "astropy", "biopython", "geopandas", "airflow", "mkdocs", "pelican", "salt", "buildbot",
+    "pyramid", "zope", "plone", "gunicorn", "paramiko", "cryptography", "poetry", "hatch", "tox", "nox",
+    "pylint", "flake8", "pygame", "moviepy", "librosa", "music21", "opencv-python", "spacy", "gensim",
+    "transformers", "fastapi", "starlette", "sanic", "bottle", "kivy", "pyqtgraph", "obspy", "sunpy", "yt",
+    "nibabel", "dipy", "mne", "pysam", "qutip", "pymatgen", "ase", "openpyxl", "reportlab", "weasyprint",
+    "docutils", "nikola", "lektor", "trac", "mercurial", "duplicity", "borgbackup", "certbot", "mitmproxy",
+    "scapy",
+)  # fmt: skip
 
 
 def stanzas(text: str) -> list[dict[str, str]]:
@@ -45,6 +52,7 @@ def stanzas(text: str) -> list[dict[str, str]]:
     out = []
     for block in text.split("\n\n"):
         fields: dict[str, str] = {}
+        last = ""
         for line in block.split("\n"):
             if line[:1] in (" ", "\t") and fields:
                 fields[last] += "\n" + line[1:]
@@ -132,7 +140,11 @@ def installed() -> tuple[list[Row], list[tuple[str, str]]]:
         row = debian_row(p)
         label, text = row.pop("label"), p.get("Description", "")
         first, last, entries = changelog(p["Package"])
-        row |= {"description": text.replace("\n", " "), "first_change": first, "last_change": last and str(last.date())}
+        row |= {
+            "description": text.replace("\n", " "),
+            "first_change": first,
+            "last_change": last and str(last.date()),
+        }
         row |= {"changes": entries, "conffiles": p.get("Conffiles", "").count("\n"), "essential": "Essential" in p}
         for empty in ("tags", "summary", "size"):
             row.pop(empty)
@@ -175,7 +187,7 @@ def pypi_row(name: str, found: Row) -> tuple[Row, set[str]]:
     meta = HeaderParser().parsestr(found["text"])
     labels = [c.split(" :: ") for c in meta.get_all("Classifier", [])]
     of = lambda kind: [c[1] for c in labels if c[0] == kind and len(c) > 1]  # noqa: E731
-    licence = meta.get("License-Expression") or (of("License") and [c[-1] for c in labels if c[0] == "License"][0])
+    licence = meta.get("License-Expression") or next((c[-1] for c in labels if c[0] == "License"), None)
     times, body = found["times"], meta.get_payload() or ""
     needs = [re.match(r"[\w.-]+", need) for need in meta.get_all("Requires-Dist", [])]
     row = {
@@ -201,18 +213,22 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pypi(most: int = 6000) -> tuple[list[Row], list[tuple[str, str]]]:
-    """Projects that those in STARTS need, step by step; extras count."""
-    index, wave = Index(), sorted(STARTS)
+def pypi(most: int = 7000) -> tuple[list[Row], list[tuple[str, str]]]:
+    """Projects in STARTS and those named like Debian's python3-* packages, then what they need; extras count."""
+    names = subprocess.run(["apt-cache", "pkgnames", "python3-"], capture_output=True, text=True, check=True).stdout
+    known = {normal(name.removeprefix("python3-")) for name in names.split() if not name.endswith(("-doc", "-dbg"))}
+    index, wave = Index(), sorted({*STARTS, *known})
     rows: dict[str, tuple[Row, set[str]]] = {}
     asked = set(wave)
-    while wave and len(asked) < most:
+    while wave:
         with ThreadPoolExecutor(8) as pool:
             found = dict(zip(wave, pool.map(index.project, wave)))
         rows |= {name: pypi_row(name, page) for name, page in found.items() if page}
-        wave = sorted({need for _, needs in rows.values() for need in needs} - asked)[: most - len(asked)]
+        wave = sorted({need for _, needs in rows.values() for need in needs} - asked)[: max(0, most - len(asked))]
         asked.update(wave)
-    return [row for row, _ in rows.values()], [(name, need) for name, (_, needs) in rows.items() for need in sorted(needs)]
+        print(f"{len(rows)} of {len(asked)} projects have metadata", flush=True)
+    edges = [(name, need) for name, (_, needs) in rows.items() for need in sorted(needs)]
+    return [row for row, _ in rows.values()], edges
 
 
 def write(folder: Path, name: str, rows: list[Row], edges: list[tuple[str, str]], least: int) -> None:
@@ -226,7 +242,10 @@ def write(folder: Path, name: str, rows: list[Row], edges: list[tuple[str, str]]
             break
         rows = [row for row in rows if row["id"] in ends]
     rows = sorted(rows, key=lambda row: hashlib.sha256(row["id"].encode()).digest())
-    nodes, pairs = pa.Table.from_pylist(rows), pa.table({"source": [u for u, _ in edges], "target": [v for _, v in edges]})
+    nodes, pairs = (
+        pa.Table.from_pylist(rows),
+        pa.table({"source": [u for u, _ in edges], "target": [v for _, v in edges]}),
+    )
     for kind, table in (("nodes", nodes), ("edges", pairs)):
         pq.write_table(table, folder / f"{name}.{kind}.parquet", compression="zstd", compression_level=19)
     print(f"{name}: {len(rows)} nodes, {len(edges)} edges, classes {dict(Counter(row['label'] for row in rows))}")

@@ -52,7 +52,11 @@ NUMBERS = {
     "installed": ["installed_size", "changes", "conffiles"],
     "pypi": ["files", "readme_length"],
 }
-DATES = {"debian": ["version_date"], "installed": ["first_change", "last_change"], "pypi": ["first_upload", "last_upload"]}
+DATES = {
+    "debian": ["version_date"],
+    "installed": ["first_change", "last_change"],
+    "pypi": ["first_upload", "last_upload"],
+}
 
 
 def read(name: str) -> tuple[pa.Table, Any, np.ndarray]:
@@ -99,7 +103,7 @@ def day(frame: pd.DataFrame, column: str) -> pd.Series:
 
 
 def by_hand(parts: str) -> Callable[[str, pa.Table], Any]:
-    """Hand-made features of the given parts: t text, k tokens, c categories (as one), n numbers and dates (as one)."""
+    """Features by hand from some parts: t text, k tokens, c categories (as one), n numbers and dates (as one)."""
 
     def make(name: str, nodes: pa.Table) -> Any:
         frame, blocks = nodes.to_pandas(), []
@@ -121,7 +125,9 @@ def column_transformer(name: str, nodes: pa.Table) -> Any:
         frame[c] = day(frame, c)
     for c in TOKENS[name]:
         frame[c] = frame[c].map(lambda v: "" if v is None else " ".join(v))
-    texts = [(c, make_pipeline(FunctionTransformer(_filled), TfidfVectorizer()), c) for c in TEXT[name] + TOKENS[name]]
+    texts = [
+        (c, make_pipeline(FunctionTransformer(_filled), TfidfVectorizer()), c) for c in TEXT[name] + TOKENS[name]
+    ]
     known = OneHotEncoder(handle_unknown="ignore")
     scaled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     rest = [("levels", known, CATEGORIES[name]), ("numbers", scaled, NUMBERS[name] + DATES[name])]
@@ -168,7 +174,10 @@ METHODS: dict[str, Callable[[str, pa.Table], Any]] = {
     "ColumnTransformer": column_transformer,
     "TableVectorizer": table_vectorizer,
     "raw": lambda name, nodes: default(name, nodes, scale=False),
-} | {f"default + {kind}": added(kind) for kind in ("raw size", "index", "constant", "random number id", "random text id")}
+} | {
+    f"default + {kind}": added(kind)
+    for kind in ("raw size", "index", "constant", "random number id", "random text id")
+}
 HAND = ("text", "text+tokens", "text+tokens+categories", "all by hand")
 
 
@@ -177,7 +186,10 @@ def measure(graph: Graph, seed: int) -> dict[str, float]:
     model = SelfDMAT(graph.n_classes, seed=seed).fit(graph)
     seconds = time.perf_counter() - start
     probe = classify_nodes(model.embedding_, graph, seed=seed).values["accuracy"]
-    found = {"accuracy": 100 * metrics.accuracy(graph.y, model.labels_), "nmi": 100 * metrics.nmi(graph.y, model.labels_)}
+    found = {
+        "accuracy": 100 * metrics.accuracy(graph.y, model.labels_),
+        "nmi": 100 * metrics.nmi(graph.y, model.labels_),
+    }
     return {**found, "probe": probe, "seconds": seconds}
 
 
@@ -222,8 +234,11 @@ def show(out: Path) -> None:
         table = means.loc[name]
         for score in ("accuracy", "probe"):
             best = table.loc[[m for m in HAND if m in table.index], score]
-            line = f"{name} {score}: default {table.loc['default', score]:.1f}, best by hand {best.max():.1f} ({best.idxmax()})"
-            drops = {m: table.loc[m, score] - table.loc["default", score] for m in table.index if m.startswith("default +")}
+            line = f"{name} {score}: default {table.loc['default', score]:.1f}, "
+            line += f"best by hand {best.max():.1f} ({best.idxmax()})"
+            drops = {
+                m: table.loc[m, score] - table.loc["default", score] for m in table.index if m.startswith("default +")
+            }
             print(line + "".join(f"; {m.removeprefix('default ')} {d:+.1f}" for m, d in drops.items()))
 
 

@@ -1,7 +1,7 @@
 """One class a role: what a column's sample taught, and how values become feature columns with it.
 
-Each has `fit`, `transform` (values dense or CSR, with a count of strange tokens or levels), the `names` of its feature
-columns, and fields of numbers, texts and lists only, so that it can be saved as JSON and arrays.
+Each has `fit`, `transform` (values dense or CSR, with a count of strange tokens or levels), the `names` of its
+feature columns, and fields of numbers, texts and lists only, so that it can be saved as JSON and arrays.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.io.preparation import _values as read
 
-MANY_GAPS = 0.05  # above this share of missing values, a column of its own says where they are
+MANY_GAPS = (0.05, 0.5)  # between these shares of missing values, a column of its own says where they are
 CLIP = 4.0  # scaled numbers end here
 HEAVY = 5.0  # a tail this many quartile distances long is a heavy one
-MOST_LEVELS = 256  # of a category; and buckets, where there are very many
+MOST_LEVELS = 1000  # of a category that have columns of their own
+BUCKETS = 256  # columns of a category with very many levels
 MOST_WORDS = 20_000
 YEAR = 365.2425
 
@@ -69,7 +70,7 @@ class Numbers:
 
 
 def many_gaps(missing: NDArray[np.bool_]) -> bool:
-    return bool(missing.mean() > MANY_GAPS)
+    return bool(MANY_GAPS[0] < missing.mean() <= MANY_GAPS[1])
 
 
 def _unit(known: NDArray[np.float64]) -> float:
@@ -194,7 +195,7 @@ class Categories:
         kept = [level for level, count in zip(levels, counts) if count >= _least(len(text))][:MOST_LEVELS]
         share = sum(counts[: len(kept)]) / sum(counts)
         if len(levels) > MOST_LEVELS and share < 0.5:
-            return cls(name, (), (), gaps, MOST_LEVELS)
+            return cls(name, (), (), gaps, BUCKETS)
         rare = tuple(sorted(levels[len(kept) :]))
         if len(rare) == 1 and len(kept) < MOST_LEVELS:
             kept, rare = levels, ()
@@ -320,7 +321,9 @@ class Words:
         data = (1 + np.log(counts.data)) * self.idf[counts.indices]
         rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         lengths = np.sqrt(np.bincount(rows, data.astype(np.float64) ** 2, minlength=counts.shape[0]))
-        return sp.csr_array(((data / lengths[rows]).astype(np.float32), counts.indices, counts.indptr), shape=counts.shape)
+        return sp.csr_array(
+            ((data / lengths[rows]).astype(np.float32), counts.indices, counts.indptr), shape=counts.shape
+        )
 
 
 def _document_counts(tokens: Any, rows: NDArray[np.int64]) -> tuple[list[str], list[int], dict[str, int]]:
@@ -352,7 +355,9 @@ class Vectors:
 
         lengths = pc.unique(pc.list_value_length(column).drop_null()).to_pylist()
         if len(lengths) != 1 or not lengths[0]:
-            raise InputError(f"Column {name!r} holds lists of lengths {sorted(lengths)[:5]}. All must be equally long.")
+            raise InputError(
+                f"Column {name!r} holds lists of lengths {sorted(lengths)[:5]}. All must be equally long."
+            )
         return cls(name, int(lengths[0]))
 
     @property
@@ -380,7 +385,9 @@ class Vectors:
             rows = np.zeros((len(chunk), self.width), np.float32)
             rows[known] = flat.reshape(-1, self.width)
             if not np.isfinite(rows).all():
-                raise InputError(f"Column {self.name!r} holds vectors with empty, NaN or infinite entries. Replace them first.")
+                raise InputError(
+                    f"Column {self.name!r} holds vectors with empty, NaN or infinite entries. Replace them first."
+                )
             parts.append(compact(rows))
         if all(isinstance(part, np.ndarray) for part in parts):
             return Encoded(np.vstack(parts) if parts else np.zeros((0, self.width), np.float32))

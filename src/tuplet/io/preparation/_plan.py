@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Any
 from tuplet._check import InputError, check_choice
 from tuplet.io.preparation._encoders import Categories, Dates, Encoder, Numbers, Plain, Vectors, Words
 from tuplet.io.preparation._roles import LABEL_NAMES, ROLES, find_role, like_numbers
-from tuplet.io.preparation._values import missing_of
+from tuplet.io.preparation._values import is_number, missing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Planned = tuple[Encoder, str, str, str]  # encoder, role, block, note
 Left = tuple[str, str, int, float, str]  # name, role, width 0, missing, note
 _SCALARS = ("number", "boolean", "date")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column in use: its encoder, the role it plays, the block that it weighs with, and its factor."""
+
+    encoder: Encoder
+    role: str
+    block: str
+    factor: float = 1.0
+    missing: float = 0.0
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,28 +44,36 @@ class Plan:
     gaps: bool
 
 
-def plan_columns(sample: pa.Table, plan: Plan) -> tuple[list[Planned], list[Left]]:
-    """The columns in use, and those left out with the reason."""
+def plan_columns(sample: pa.Table, plan: Plan) -> tuple[tuple[Column, ...], list[Left]]:
+    """The columns in use, in the order asked for, and those left out with the reason."""
     names = _checked_names(sample, plan)
     asked = {*(plan.columns or ()), *plan.roles, *plan.separators}
-    roles, left = {}, []
-    for name in names:
-        reason = _left_by_name(name, plan, asked)
-        found = reason or plan.roles.get(name) or ("tokens" if name in plan.separators else None)
-        roles[name], note = (found, "") if found else find_role(name, sample.column(name))
-        if roles[name].startswith("out:") and name in asked and not reason:
-            roles[name] = _natural(roles[name], sample.column(name), name)
-        if roles[name].startswith("out:"):
-            note = note or _REASONS[roles[name]]
-            left.append((name, roles[name][4:], 0, float(missing_of(sample.column(name)).mean()), note))
-    alike = like_numbers(sample, {name: role for name, role in roles.items() if name not in plan.roles})
-    used = [_planned(name, roles[name], sample, plan, name in alike) for name in names
-            if not roles[name].startswith("out:") or name in alike]  # fmt: skip
-    left = [line for line in left if line[0] not in alike]
-    if not used:
-        raise InputError(f"No column can be used as a feature. {_why(left)} Give other columns, or name one in columns=.")
-    ordered = list(plan.columns) if plan.columns is not None else names
-    return sorted(used, key=lambda found: ordered.index(found[0].name)), left
+    found = {name: _role(name, sample, plan, asked) for name in names}
+    alike = like_numbers(sample, {name: role for name, (role, _) in found.items() if name not in plan.roles})
+    out = [name for name, (role, _) in found.items() if role.startswith("out:") and name not in alike]
+    left = [_left(name, *found[name], sample) for name in out]
+    order = [name for name in plan.columns or names if name not in set(out)]
+    if not order:
+        why = "; ".join(f"{line[0]}: {line[-1]}" for line in left[:5]) or "there is none"
+        raise InputError(f"No column can be used as a feature ({why}). Give others, or name one in columns=.")
+    return tuple(_planned(name, found[name][0], sample, plan, name in alike) for name in order), left
+
+
+def _left(name: str, role: str, note: str, sample: pa.Table) -> Left:
+    return name, role.removeprefix("out:"), 0, float(missing_of(sample.column(name)).mean()), note
+
+
+def _role(name: str, sample: pa.Table, plan: Plan, asked: set[str]) -> tuple[str, str]:
+    """The role of a column and a note: as asked for, else by its name, else by its values."""
+    reason = _left_by_name(name, plan, asked)
+    if reason is not None:
+        return reason, _REASONS[reason]
+    if name in plan.roles or name in plan.separators:
+        return plan.roles.get(name, "tokens"), ""
+    role, note = find_role(name, sample.column(name))
+    return (
+        (_natural(role, sample.column(name), name), "") if role.startswith("out:") and name in asked else (role, note)
+    )
 
 
 _REASONS = {
@@ -91,22 +110,22 @@ def _left_by_name(name: str, plan: Plan, asked: set[str]) -> str | None:
 
 def _natural(role: str, column: Any, name: str) -> str:
     """The role of a column that was asked for though it would be left out."""
-    from tuplet.io.preparation._values import is_number
-
     if role == "out:empty":
         raise InputError(f"Column {name!r} has no value at all. Leave it out.")
     return "number" if is_number(column.type) else "category"
 
 
-def _planned(name: str, role: str, sample: pa.Table, plan: Plan, alike: bool) -> Planned:
+def _planned(name: str, role: str, sample: pa.Table, plan: Plan, alike: bool) -> Column:
     column = sample.column(name)
     if missing_of(column).all() and not alike:
         raise InputError(f"Column {name!r} has no value at all. Leave it out.")
     if alike:
-        return Plain.fit(name, column, gaps=False), "plain", "plain", "one of many like numbers, as they are"
+        return Column(
+            Plain.fit(name, column, gaps=False), "plain", "plain", note="one of many like numbers, as it is"
+        )
     role, _, mark = role.partition(":")
     separator = plan.separators.get(name, mark or None)
-    return _fitted(name, role, column, separator, plan), role, _block_of(name, role), ""
+    return Column(_fitted(name, role, column, separator, plan), role, _block_of(name, role))
 
 
 def _fitted(name: str, role: str, column: Any, separator: str | None, plan: Plan) -> Encoder:
@@ -128,7 +147,3 @@ def _block_of(name: str, role: str) -> str:
     if role in _SCALARS:
         return "numbers"
     return "categories" if role == "category" else "plain" if role == "plain" else f"column {name}"
-
-
-def _why(left: list[Left]) -> str:
-    return "; ".join(f"{name}: {note}" for name, _, _, _, note in left[:5]) + "." if left else "There is none."

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from tuplet._check import InputError, check_choice
 from tuplet.io._columns import Block
 from tuplet.io._missing import side_by_side
-from tuplet.io.preparation._encoders import ENCODERS, Encoder, Words
-from tuplet.io.preparation._plan import Plan, plan_columns
+from tuplet.io.preparation._encoders import ENCODERS, Encoder, Vectors, Words
+from tuplet.io.preparation._plan import Column, Plan, plan_columns
 from tuplet.io.preparation._sample import sample_rows
 from tuplet.io.preparation._values import missing_of
+from tuplet.io.preparation._weights import copies_of_label, weighed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tuplet")
 
 STRANGE = 0.2  # share of unknown words or levels that is worth a warning
-DOMINANT = 0.5  # share of the rows' squared length that one of several columns should not have
 Chunks = Callable[[], "Iterable[pa.Table]"]
 
 
@@ -37,18 +36,6 @@ class Line(NamedTuple):
     width: int
     missing: float
     note: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column in use: its encoder, the role it plays, the block that it weighs with, and its factor."""
-
-    encoder: Encoder
-    role: str
-    block: str
-    factor: float = 1.0
-    missing: float = 0.0
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +84,8 @@ class Preparation:
         plan = Plan(id, label, None if columns is None else tuple(columns), tuple(exclude), dict(roles or {}),
                     dict(separators or {}), scale, gaps)  # fmt: skip
         found, left_out = plan_columns(sample, plan)
-        used = tuple(Column(encoder, role, block, note=note) for encoder, role, block, note in found)
-        used, notes = _measured(used, sample, scale)
-        warnings = (*notes, *_copies_of_label(sample, used, label))
+        used, notes = weighed(found, sample, scale)
+        warnings = (*notes, *copies_of_label(sample, used, label))
         for text in warnings:
             log.warning("%s", text)
         return cls(used, tuple(Line(*line) for line in left_out), warnings, scale)
@@ -139,7 +125,8 @@ class Preparation:
         """What a row without any value becomes, (1, width)."""
         import pyarrow as pa
 
-        kind = pa.list_(pa.float32(), column.encoder.width) if column.role == "vector" else pa.large_string()
+        encoder = column.encoder
+        kind = pa.list_(pa.float32(), encoder.width) if isinstance(encoder, Vectors) else pa.large_string()
         if column.role == "tokens":
             kind = pa.large_list(pa.large_string())
         return self._block(column, pa.chunked_array([pa.nulls(1, kind)]), False).values
@@ -155,7 +142,12 @@ class Preparation:
             own = asdict(replace(column, encoder=None))  # type: ignore[arg-type]
             own["encoder"] = {"kind": type(encoder).__name__, **{k: _plain(v) for k, v in state.items()}}
             saved.append(own)
-        meta = {"format": 1, "scaled": self.scaled, "columns": saved, "left_out": [list(line) for line in self.left_out]}
+        meta = {
+            "format": 1,
+            "scaled": self.scaled,
+            "columns": saved,
+            "left_out": [list(line) for line in self.left_out],
+        }
         return meta | {"warnings": list(self.warnings)}, arrays
 
     @classmethod
@@ -194,74 +186,18 @@ class Preparation:
         return Block(encoder.name, column.role, encoder.names, scaled, missing_of(values))
 
 
-def _measured(columns: tuple[Column, ...], sample: pa.Table, scale: bool) -> tuple[tuple[Column, ...], list[str]]:
-    """The columns with factors, so that each block has a mean squared row length of 1; and what dominates.
-
-    Inside a block the columns weigh the same. A block that keeps its values is left alone where it is the only one.
-    """
-    squares, missing = [], []
-    for column in columns:
-        values = sample.column(column.encoder.name)
-        squares.append(_mean_square(column.encoder.transform(values).values))
-        missing.append(float(missing_of(values).mean()))
-    columns = tuple(replace(column, missing=gap) for column, gap in zip(columns, missing))
-    if not scale:
-        return columns, _dominant(columns, squares)
-    names = [column.block for column in columns]
-    if len(set(names)) == 1 and columns[0].role in ("vector", "plain"):
-        return columns, []
-    sums = {block: sum(s for s, name in zip(squares, names) if name == block) for block in names}
-    out = []
-    for column, square in zip(columns, squares):
-        whole = column.block == "plain"  # the values inside are comparable: one factor for all of them
-        size = sums[column.block] if whole else square * sum(1 for s, b in zip(squares, names) if b == column.block and s)
-        out.append(replace(column, factor=float(1 / np.sqrt(size)) if size > 0 else 1.0))
-    return tuple(out), []
-
-
-def _mean_square(values: Any) -> float:
-    data = values.data if sp.issparse(values) else values
-    return float(np.square(data, dtype=np.float64).sum()) / max(1, values.shape[0])
-
-
-def _dominant(columns: Sequence[Column], squares: Sequence[float]) -> list[str]:
-    """A warning for a column that makes up most of the rows' length."""
-    total = sum(squares)
-    return [
-        f"Column {column.encoder.name!r} makes up {square / total:.0%} of the rows' squared length, and hides the others. "
-        "Let it be scaled, or leave it out."
-        for column, square in zip(columns, squares)
-        if len(columns) > 1 and total > 0 and square > DOMINANT * total and square > 10 * (total - square)
-    ]
-
-
-def _copies_of_label(sample: pa.Table, columns: Sequence[Column], label: str | None) -> list[str]:
-    """A warning for a column whose values and the classes name each other."""
-    import pyarrow.compute as pc
-
-    if label is None or label not in sample.column_names:
-        return []
-    out = []
-    classes = pc.dictionary_encode(sample.column(label).combine_chunks().cast("string")).indices
-    for column in columns:
-        values = sample.column(column.encoder.name)
-        if column.role not in ("category", "number", "boolean", "plain"):
-            continue
-        codes = pc.dictionary_encode(values.combine_chunks().cast("string")).indices
-        both = np.column_stack([np.asarray(part.fill_null(-1)) for part in (codes, classes)])
-        known = both[(both >= 0).all(axis=1)]
-        pairs, levels = len(np.unique(known, axis=0)), len(np.unique(known[:, 0])) if len(known) else 0
-        if pairs > 1 and pairs == levels == len(np.unique(known[:, 1])) < len(known):
-            out.append(f"Column {column.encoder.name!r} is a copy of the label {label!r}. Leave it out with exclude=.")
-    return out
-
-
 def _tell_strange(encoder: Encoder, strange: int, total: int) -> None:
     share = strange / total if total else 0.0
     usual = encoder.usual if isinstance(encoder, Words) else 0.0
     tell = log.warning if share - usual > STRANGE else log.info
     if strange:
-        tell("column %r: %d of %d values are not known and are ignored (%.0f%%)", encoder.name, strange, total, 100 * share)
+        tell(
+            "column %r: %d of %d values are not known and are ignored (%.0f%%)",
+            encoder.name,
+            strange,
+            total,
+            100 * share,
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -270,7 +206,7 @@ def _plain(value: Any) -> Any:
 
 def _column(own: Mapping[str, Any], idf: Any) -> Column:
     state = {name: tuple(v) if isinstance(v, list) else v for name, v in own["encoder"].items()}
-    kind = ENCODERS[check_choice("encoder", state.pop("kind"), ENCODERS)]
+    kind = ENCODERS[check_choice("encoder", str(state.pop("kind")), ENCODERS)]
     if kind is Words:
         state["idf"] = np.asarray(idf, dtype=np.float32)
     return Column(**{**own, "encoder": kind(**state)})

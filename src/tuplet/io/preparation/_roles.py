@@ -1,4 +1,4 @@
-"""Which role a column plays, by its type, its name and the values in the sample. What is given overrules all of it."""
+"""Which role a column plays, by its type, its name and the values in the sample."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def texts(column: Any) -> tuple[Any, Mask]:
         if (whole | missing).all():
             column = pc.cast(pc.if_else(pa.array(missing), None, column), pa.int64(), safe=False)
     text = pc.cast(column, pa.large_string())
-    text = text if not isinstance(text, pa.ChunkedArray) else pa.chunked_array(text).combine_chunks()
+    text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
     return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), pc.utf8_trim_whitespace(text)), missing
 
 
