@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """The user gave something that cannot be used; the text says what, and what to do instead."""
+    """The user gave something that cannot be used; the text, always one line, says what, and what to do instead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(" ".join(text.split("\n")) if "\n" in text else text)
 
 
 class MissingExtraError(ImportError):
