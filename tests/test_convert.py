@@ -13,9 +13,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-import tuplet.io._tables
 import tuplet.io._external_sort
 import tuplet.io._id_maps
+import tuplet.io._tables
 import tuplet.io.convert as module
 from tuplet import Graph, InputError, read_graph
 from tuplet.io._external_sort import Plan

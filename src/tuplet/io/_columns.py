@@ -148,12 +148,13 @@ class _Column:
     def _learn_width(self, column: Any) -> None:
         import pyarrow.compute as pc
 
-        lengths = set(pc.unique(pc.list_value_length(column).drop_null()).to_pylist()) | {self.width or None} - {None}
-        if len(lengths - {None}) > 1 or 0 in lengths:
+        lengths = set(pc.unique(pc.list_value_length(column).drop_null()).to_pylist())
+        lengths |= {self.width} if self.width else set()
+        if len(lengths) > 1 or 0 in lengths:
             raise InputError(
                 f"Column {self.name!r} holds lists of lengths {sorted(lengths)[:5]}. All must be equally long."
             )
-        self.width = int(next(iter(lengths), 0) or 0)
+        self.width = int(next(iter(lengths), 0))
 
     def finish(self, rows: int) -> None:
         """Fix the feature names; raise where the column cannot be used."""
@@ -179,7 +180,7 @@ class _Column:
         """Raise where a column is mostly numbers (one stray word makes no categories) or has very many texts."""
         if self.kind != "categorical" or self.forced:
             return
-        if 0 < self._texts and self._texts * 2 < self.known and self._first_text is not None:
+        if self._texts > 0 and self._texts * 2 < self.known and self._first_text is not None:
             text, row = self._first_text
             raise InputError(
                 f"Column {self.name!r} holds text in {self._texts} of {self.known} values, first {text!r} in row "
@@ -194,7 +195,7 @@ class _Column:
 
     def block(self, column: Any) -> Block:
         """The features of a chunk."""
-        make = {"categorical": self._one_hot, "tokens": self._counts, "vector": self._vectors}
+        make: dict[str, Any] = {"categorical": self._one_hot, "tokens": self._counts, "vector": self._vectors}
         column = _split(column, self.separator) if self.kind == "tokens" else column
         missing = _missing(column, self.kind)
         values = make.get(self.kind, self._numbers)(column, missing)
@@ -285,11 +286,11 @@ def _missing(column: Any, kind: str) -> NDArray[np.bool_]:
 
     absent = np.asarray(pc.is_null(column), dtype=bool)
     if kind in ("numeric", "boolean"):
-        return absent | np.isnan(_floats(column, kind))
+        return np.asarray(absent | np.isnan(_floats(column, kind)))
     if kind == "categorical":
         text = pc.cast(column, pa.large_string())
         words = pc.is_in(text, value_set=pa.array(NULL_WORDS, pa.large_string()))
-        return absent | np.asarray(pc.fill_null(words, True), dtype=bool)
+        return np.asarray(absent | np.asarray(pc.fill_null(words, True), dtype=bool))
     return absent
 
 
@@ -336,7 +337,8 @@ def pays_as_csr(n: int, f: int, nonzero: int) -> bool:
 def compact(values: Any) -> Any:
     """`values` as CSR where that takes less memory than dense (16 columns or more, under half filled)."""
     nonzero = values.nnz if sp.issparse(values) else int(np.count_nonzero(values))
-    if not pays_as_csr(*values.shape, nonzero):
+    n, f = values.shape
+    if not pays_as_csr(n, f, nonzero):
         return values.toarray() if sp.issparse(values) else values
     matrix = sp.csr_array(values)
     matrix.sum_duplicates()

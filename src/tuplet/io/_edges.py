@@ -125,7 +125,8 @@ class _FirstRow:
     """Text ids and no known header words: a first line whose ids come nowhere else is likely a header."""
 
     def __init__(self, doubtful: bool) -> None:
-        self.doubtful, self.first, self.rows = doubtful, None, 0
+        self.doubtful, self.rows = doubtful, 0
+        self.first: tuple[str, str] | None = None
 
     def add(self, source: Any, target: Any) -> None:
         """Look for the first line's ids in another chunk."""

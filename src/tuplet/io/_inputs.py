@@ -111,4 +111,4 @@ def _check_used(options: dict[str, Any], names: tuple[str, ...], why: str) -> No
 def given_options(options: dict[str, Any]) -> list[str]:
     """The options that differ from their defaults, as the user would write them."""
     chosen = {name: value for name, value in options.items() if value != DEFAULTS[name]}
-    return [option(name, value) for name, value in chosen.items() if value is None or value != [] and value != {}]
+    return [option(name, value) for name, value in chosen.items() if value is None or (value != [] and value != {})]

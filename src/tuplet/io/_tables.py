@@ -73,7 +73,7 @@ class Table:
 
     def facts(self) -> Any:
         """What identifies the content: names, sizes and times of files; None where it lies in memory."""
-        paths = [part.source if isinstance(part, TextFile) else part for part in self.parts]
+        paths: list[Any] = [part.source if isinstance(part, TextFile) else part for part in self.parts]
         if not all(isinstance(path, str | os.PathLike) for path in paths):
             return None
         stats = [(os.path.abspath(path), Path(path).stat()) for path in paths]
@@ -92,7 +92,7 @@ def open_table(
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
     """
-    text = {"header": header, "separator": separator, "comment": comment}
+    text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment}
     paths = _paths(given)
     if paths is None and hasattr(given, "read"):
         return _text_table([TextFile(given, **text)], what)

@@ -60,7 +60,7 @@ class Lines:
         """The lines without comments, blank lines, and blanks between a separator and a quote."""
         data, mark = self.data, self.comment
         quoted = b'"' in data
-        if mark and (data.startswith(mark) or b"\n" + mark in data) or (quoted and b' "' in data):
+        if (mark and (data.startswith(mark) or b"\n" + mark in data)) or (quoted and b' "' in data):
             data = self._pattern.sub(lambda found: found[1] or b"", data)
         if self.separator == " ":
             data = re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
