@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """The user gave something that cannot be used; the text says what, and what to do instead."""
+    """The user gave something that cannot be used; the text, always one line, says what, and what to do instead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(" ".join(text.split("\n")) if "\n" in text else text)
 
 
 SPELLING: ContextVar[str] = ContextVar("SPELLING", default="python")  # or "flags": how hints name options
@@ -160,7 +163,9 @@ def parse_bytes(size: int | str) -> int:
     digits = text.rstrip("BIKMGT")
     try:
         return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
-    except (ValueError, KeyError):
+    except InputError:
+        raise
+    except (ValueError, KeyError, OverflowError):
         raise InputError(f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
 
 
