@@ -29,8 +29,8 @@ class Family:
     """A kind of weights, by functions of its parameters v. A new one is one `Family` and one `register_family` call.
 
     `names`: of the parameters. `coefficients(v, hops)`: w_0 .. w_hops, or all of a shorter sequence.
-    `response(v, s)`: the sum of w_l s^l. `length(v)`: the last power; -1 for an endless sequence, which must then have `tail(v, hops)`,
-    the sum of |w_l| over l > hops.
+    `response(v, s)`: the sum of w_l s^l. `length(v)`: the last power; -1 for an endless sequence, which must then
+    have `tail(v, hops)`, the sum of |w_l| over l > hops.
     """
 
     names: tuple[str, ...]

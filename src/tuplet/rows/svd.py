@@ -102,7 +102,7 @@ def _dense(rows: Any) -> Any:
 
 
 def _signed(left: Any, values: Any, right: Any) -> SVD:
-    """Signs that rounding does not turn: of each right vector's largest entries, equal to 1e-4, the first is positive."""
+    """Signs that rounding does not turn: of the largest entries of a right vector (to 1e-4) the first is positive."""
     size = np.abs(right)
     first = (size >= 0.9999 * size.max(axis=0)).argmax(axis=0)
     sign = np.where(right[first, np.arange(right.shape[1])] < 0, -1, 1).astype(np.float32)
