@@ -33,7 +33,7 @@ WEIGHTS, MODEL, PREPARATION = "weights.safetensors", "model.json", "preparation.
 FORMAT = 1
 _MOST_JSON = 2**28  # bytes of model.json
 _MOST_ITEMS = 1000  # of a list among the parameters
-_DAMAGE = (*DAMAGE, AttributeError, AssertionError, RecursionError)
+_DAMAGE: tuple[type[Exception], ...] = (*DAMAGE, AttributeError, AssertionError, RecursionError)
 _PLACES = ("cache",)  # parameters that name a place for files: neither written nor read
 
 
