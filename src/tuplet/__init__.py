@@ -62,6 +62,7 @@ _HOMES = {
     "split_edges": "tuplet.graph.splits",
     "train": "tuplet.training.loop",
     "TrainConfig": "tuplet.training.config",
+    "report": "tuplet.pages",
 }
 _MODULES = {
     "baselines": "tuplet.baselines",
