@@ -143,8 +143,8 @@ def test_a_rival(tmp_path: Path, run: Run) -> None:  # noqa: F811
 
         inductive = False
 
-        def __init__(self, d: int = 4, *, seed: int = 0) -> None:
-            self.d, self.seed = d, seed
+        def __init__(self, d: int = 4, *, seed: int = 0, device: str = "auto") -> None:
+            self.d, self.seed, self.device = d, seed, device
 
         def _fit(self, graph: Graph, y: Any, progress: Any) -> None:
             x = graph.x.toarray() if hasattr(graph.x, "toarray") else np.asarray(graph.x)
