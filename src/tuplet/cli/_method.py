@@ -20,6 +20,13 @@ def chosen_method(method: str | None, *, labelled: bool, recipe: str | None) -> 
     return method or default_method(labels=labelled, recipe=recipe is not None)
 
 
+def for_links() -> str:
+    """The method that `tuplet links` measures where none is typed: the paper's."""
+    from tuplet.models.registry import default_method
+
+    return default_method(recipe=True)
+
+
 def typed_params(
     method: str,
     *,
