@@ -96,6 +96,14 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
         raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
 
 
+def check_with_rows(method: str) -> None:
+    """Raise unless models of `method` can keep filtered rows."""
+    from tuplet.models.new_nodes import check_keeps_rows
+    from tuplet.models.registry import method_class
+
+    check_keeps_rows(method_class(method))
+
+
 def _who(name: str, do: str) -> str:
     """The methods that have a parameter `name`, of the constructor or of `fit`."""
     from tuplet._check import MissingExtraError

@@ -67,6 +67,7 @@ class SelfDMAT(NodeEstimator):
     """
 
     clusters = True
+    keeps_rows = True
     dim_parameter = "dim"
 
     def __init__(
