@@ -184,13 +184,14 @@ class _Column:
             text, row = self._first_text
             raise InputError(
                 f"Column {self.name!r} holds text in {self._texts} of {self.known} values, first {text!r} in row "
-                f"{row + 1}; the others are numbers. Correct or empty them, or say {option('categorical', [self.name])}."
+                f"{row + 1}; the others are numbers. Correct or empty them, or say "
+                f"{option('categorical', [self.name])}."
             )
         if len(self.values) > MANY_CATEGORIES and len(self.values) > self.known / 2:
             raise InputError(
                 f"Column {self.name!r} holds {len(self.values)} different texts in {self.known} rows, too many for "
-                f"categories. Leave it out with {option('columns')}, split it with {option('tokens', [self.name])}, or "
-                f"insist with {option('categorical', [self.name])}."
+                f"categories. Leave it out with {option('columns')}, split it with {option('tokens', [self.name])}, "
+                f"or insist with {option('categorical', [self.name])}."
             )
 
     def block(self, column: Any) -> Block:

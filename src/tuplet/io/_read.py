@@ -49,8 +49,8 @@ def read_graph(
     Columns are found by their usual names (source/target, src/dst, from/to, .., weight; id; label), else by place:
     the first two of `edges`, the first of `features` and `labels`. Name others with `source`, `target`, `weight`
     (False: none), `id` and `label`. A column of `features` named label, class, y or target is the label and no
-    feature, unless `columns` names it. `columns` picks feature columns; text is one-hot encoded, `categorical` does the
-    same to numbers, lists (or the text columns in `tokens`) are counted by token, number lists are taken as vectors.
+    feature, unless `columns` names it. `columns` picks feature columns; text is one-hot encoded, `categorical` does
+    the same to numbers, lists (or the text columns in `tokens`) are counted by token, number lists become vectors.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
     `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
