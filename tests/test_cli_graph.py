@@ -123,7 +123,7 @@ def test_what_would_not_be_used_is_refused(
     vectors: Path,
     args: list[str],
     flag: str,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tables)
     places = {"E": "edges.csv", "V": str(vectors)}

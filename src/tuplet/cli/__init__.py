@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tuplet.cli import bench, data, demo, embed, evaluate, links, search
+from tuplet.cli import bench, data, demo, embed, evaluate, links, report, search
 from tuplet.cli._failures import Commands
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command()(links.links)
 app.command()(evaluate.theory)
 app.command()(search.neighbors)
 app.command("map")(search.draw_map)
+app.command()(report.report)
 app.command()(data.info)
 app.command()(data.convert)
 app.add_typer(data.datasets, name="datasets")

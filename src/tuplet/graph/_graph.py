@@ -52,6 +52,7 @@ class Graph:
     name: str = ""
     label_names: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = field(default=())
+    preparation: Any = None  # how a table's columns became x (io.preparation); None for a plain matrix
 
     @classmethod
     def from_scipy(
@@ -65,6 +66,7 @@ class Graph:
         name: str = "",
         label_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
+        preparation: Any = None,
     ) -> Graph:
         """A checked graph from any SciPy sparse matrix or square array.
 
@@ -88,6 +90,7 @@ class Graph:
             name=name,
             label_names=tuple(label_names),
             feature_names=tuple(feature_names),
+            preparation=preparation,
         )
 
     @classmethod
