@@ -85,7 +85,7 @@ def print_table(
 
     table = Table()
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True, min_width=len(column))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # text of the user's is no markup
     stream = to or sys.stdout
