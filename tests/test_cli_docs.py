@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
-from tests.test_cli import Run, run  # noqa: F401
+from tests.conftest import Run
 
 PAGE = Path(__file__).parent.parent / "docs" / "first-graph.md"
 
 
-def test_the_page_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_page_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGE.read_text()
     monkeypatch.chdir(tmp_path)
     named = r"`([\w.-]+\.(?:csv|toml))`[^`]*?:\n(?:[^`\n]*\n)*?\n?```\w+\n(.*?)```"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_cli import Run, run  # noqa: F401
+from tests.conftest import Run
 from tuplet.graph.synth import block_model
 from tuplet.io.npz import write_npz
 from tuplet.io.vectors import read_vectors
@@ -48,7 +48,7 @@ def interrupted(args: list[str], cwd: Path) -> tuple[int, str, str]:
 def test_ctrl_c_writes_nothing_keeps_the_checkpoint_and_says_how_to_go_on(
     run: Run,
     graph: Path,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = graph.parent
     monkeypatch.chdir(folder)
@@ -91,7 +91,7 @@ def content(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("name", ["v.parquet", "v.csv", "v.npy", "parts/"])
-def test_a_full_disk_keeps_the_old_vectors(run: Run, graph: Path, name: str) -> None:  # noqa: F811
+def test_a_full_disk_keeps_the_old_vectors(run: Run, graph: Path, name: str) -> None:
     args = ["embed", graph, "-o", f"{graph.parent}/{name}", "--method", "FilterSVD", "-q"]
     assert run(*args)[0] == 0
     before = content(graph.parent)
@@ -101,7 +101,7 @@ def test_a_full_disk_keeps_the_old_vectors(run: Run, graph: Path, name: str) -> 
     assert content(graph.parent) == before
 
 
-def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph: Path) -> None:  # noqa: F811
+def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph: Path) -> None:
     folder = graph.parent
     args = ["embed", graph, "-o", folder / "v.parquet", *SHORT, "--set", "max_steps=2", "--set", "layers=(512, 2)"]
     model, state = ["--save-model", folder / "model", "-q"], ["--checkpoint", folder / "state", "-q"]
@@ -155,7 +155,7 @@ def test_targets_are_checked_before_the_graph_is_read(
     tmp_path: Path,
     out: str,
     hint: str,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("taken").mkdir()
@@ -166,7 +166,7 @@ def test_targets_are_checked_before_the_graph_is_read(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "taken"]
 
 
-def test_the_unexpected_is_one_line_and_a_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_unexpected_is_one_line_and_a_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object) -> None:
         raise RuntimeError("two\nlines")
 
@@ -188,7 +188,7 @@ def test_a_reader_that_goes_away_is_no_error(graph: Path) -> None:
 def test_demo_prints_its_table_without_matplotlib(
     run: Run,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, text, err = run("demo", "--seeds", 1, "-q", "-o", tmp_path / "d")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuplet._check import InputError
+from tuplet._check import InputError, check_number
 from tuplet.cli._console import (
     JsonOpt,
     QuietOpt,
@@ -193,6 +193,7 @@ def theory(
     from tuplet.evaluation.theory import measure
     from tuplet.filters import GraphFilter
 
+    check_number("--temperature", temperature, low=0, open_low=True)
     g, table = graph_and_vectors(vectors, graph, how)
     with progress_bars(quiet) as progress:
         spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g, progress=progress)}
