@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
     with new_folder(target) as partial:
         for name, array in _arrays(graph).items():
             save_array(partial / f"{name}.npy", array)
-        write_meta(partial, graph)
+        shape = None if graph.x is None else graph.x.shape
+        write_meta(partial, graph.name, graph.directed, shape, graph.label_names, graph.feature_names)
     return target
 
 
@@ -70,7 +72,9 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
     return target
 
 
-def write_meta(folder: Path, graph: Graph) -> None:
+def write_meta(
+    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str]
+) -> None:
     """Write meta.json for the arrays that lie in `folder`."""
     entries = {}
     for path in sorted(folder.glob("*.npy")):
@@ -79,13 +83,13 @@ def write_meta(folder: Path, graph: Graph) -> None:
     meta = {
         "format": FORMAT,
         "version": VERSION,
-        "name": graph.name,
-        "directed": graph.directed,
-        "nodes": graph.n_nodes,
-        "stored_edges": graph.n_stored,
-        "x_shape": None if graph.x is None else list(graph.x.shape),
-        "label_names": list(graph.label_names),
-        "feature_names": list(graph.feature_names),
+        "name": name,
+        "directed": directed,
+        "nodes": entries["indptr"]["shape"][0] - 1,
+        "stored_edges": entries["indices"]["shape"][0],
+        "x_shape": None if x_shape is None else list(x_shape),
+        "label_names": list(label_names),
+        "feature_names": list(feature_names),
         "arrays": entries,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
@@ -114,12 +118,15 @@ def read_meta(folder: Path) -> dict[str, Any]:
 def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     found: dict[str, Any] = {"indptr": graph.indptr, "indices": graph.indices, "weights": graph.weights, "y": graph.y}
     found["ids"] = graph.ids.astype(str) if graph.ids is not None and graph.ids.dtype == object else graph.ids
-    x: Any = graph.x
-    if sp.issparse(x):
-        found |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
-    else:
-        found["x"] = x
+    found |= feature_arrays(graph.x)
     return {name: array for name, array in found.items() if array is not None}
+
+
+def feature_arrays(x: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a feature matrix by the names of their files."""
+    if sp.issparse(x):
+        return {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
+    return {} if x is None else {"x": x}
 
 
 def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
