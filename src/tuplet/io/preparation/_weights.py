@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet.io.preparation._plan import Column
-from tuplet.io.preparation._values import missing_of, texts
+from tuplet.io.preparation.values import missing_of, texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
