@@ -46,7 +46,19 @@ def test_each_verb_has_each_flag(verb: str) -> None:
 
 
 def test_flags_and_toml_give_the_same_graph(run: Run, tables: Path) -> None:  # noqa: F811
-    flags = ["-f", tables / "nodes.csv", "--header", "--source", "one", "--target", "two", "--id", "key", "--label", "colour"]
+    flags = [
+        "-f",
+        tables / "nodes.csv",
+        "--header",
+        "--source",
+        "one",
+        "--target",
+        "two",
+        "--id",
+        "key",
+        "--label",
+        "colour",
+    ]
     code, typed, err = run("info", tables / "edges.csv", *flags, "--columns", "size", "--json")
     assert code == 0, err
     code, filed, err = run("info", tables / "graph.toml", "--json")
@@ -106,7 +118,12 @@ def test_toml_without_edges_or_not_utf8_or_absent(run: Run, tables: Path) -> Non
     ],
 )
 def test_what_would_not_be_used_is_refused(
-    run: Run, tables: Path, vectors: Path, args: list[str], flag: str, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    run: Run,
+    tables: Path,
+    vectors: Path,
+    args: list[str],
+    flag: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tables)
     places = {"E": "edges.csv", "V": str(vectors)}
@@ -153,6 +170,17 @@ def test_labels_of_nodes_without_an_edge_count(run: Run, tables: Path) -> None: 
     write_vectors(tables / "v.parquet", z, list("abcdefghi"))
     rows = "".join(f"{c},{'xy'[i % 2]}\n" for i, c in enumerate("abcdefghi"))
     (tables / "labels.csv").write_text("id,label\n" + rows)
-    args = ["-g", tables / "edges.csv", "--header", "--source", "one", "--target", "two", "-l", tables / "labels.csv", "-q"]
+    args = [
+        "-g",
+        tables / "edges.csv",
+        "--header",
+        "--source",
+        "one",
+        "--target",
+        "two",
+        "-l",
+        tables / "labels.csv",
+        "-q",
+    ]
     code, text, err = run("cluster", tables / "v.parquet", *args)
     assert code == 0 and "2 classes on 9 of 9 nodes" in text, err

@@ -87,7 +87,9 @@ def test_the_record_follows_the_rows_through_files_and_orders(tmp_path: Path) ->
     assert np.array_equal(turned.labels_seen, (y >= 0)[order]) and np.array_equal(turned.z, z[order])
 
 
-@pytest.mark.parametrize("labels", [{"count": 3, "nodes": "!"}, {"nodes": "eJw="}, {"count": 1, "nodes": 5}, [1], "x"])
+@pytest.mark.parametrize(
+    "labels", [{"count": 3, "nodes": "!"}, {"nodes": "eJw="}, {"count": 1, "nodes": 5}, [1], "x"]
+)
 def test_a_damaged_record_is_an_error(labels: object) -> None:
     with pytest.raises(InputError, match="seen"):
         labels_seen({"seen": {"labels": labels}}, 10)

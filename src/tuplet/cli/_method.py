@@ -12,12 +12,12 @@ from tuplet._check import InputError
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
-DEFAULT, WITH_LABELS, WITH_RECIPE = "SelfDMAT", "DMAT", "DMAT-i"
-
 
 def chosen_method(method: str | None, *, labelled: bool, recipe: str | None) -> str:
     """The method that was typed, or the default."""
-    return method or (WITH_LABELS if labelled else DEFAULT if recipe is None else WITH_RECIPE)
+    from tuplet.models.registry import default_method
+
+    return method or default_method(labels=labelled, recipe=recipe is not None)
 
 
 def typed_params(
@@ -30,7 +30,7 @@ def typed_params(
     extras: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Constructor parameters: the recipe's first, then what was typed; each checked before anything is read."""
-    from tuplet.models.registry import make_estimator
+    from tuplet.models.registry import dim_settings, make_estimator
 
     defaults = make_estimator(method).get_params(deep=False)
     params: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def typed_params(
 
         params |= estimator_settings(recipe_settings(recipe, method=method))
     if dim is not None:
-        params |= _dim(method, defaults, dim)
+        params |= dim_settings(method, dim)
     if clusters is not None:
         params["n_clusters"] = clusters
     for name, value in (_setting(text) for text in settings or ()):
@@ -56,10 +56,9 @@ def typed_params(
 
 def build(method: str, params: dict[str, Any], graph: Graph, *, seed: int, device: str) -> Any:
     """The estimator; where it wants the number of clusters and none was typed, the number of classes."""
-    from tuplet.models.registry import make_estimator
+    from tuplet.models.registry import make_estimator, method_class
 
-    defaults = make_estimator(method).get_params(deep=False)
-    if defaults.get("n_clusters", 0) is None and "n_clusters" not in params and graph.n_classes:
+    if method_class(method).clusters and "n_clusters" not in params and graph.n_classes:
         params = {**params, "n_clusters": graph.n_classes}
     return make_estimator(method, **{"seed": seed, "device": device} | params)
 
@@ -104,14 +103,6 @@ def _who(name: str, do: str) -> str:
         if name in {**inspect.signature(type(estimator)).parameters, **inspect.signature(estimator.fit).parameters}:
             found.append(method)
     return f"Those that {do}: {', '.join(found)}."
-
-
-def _dim(method: str, defaults: dict[str, Any], dim: int) -> dict[str, Any]:
-    if "dim" in defaults:
-        return {"dim": dim}
-    if "layers" in defaults:
-        return {"layers": (*defaults["layers"][:-1], dim)}
-    raise InputError(f"--dim would not be used: {method} has no such setting. It has: {', '.join(sorted(defaults))}.")
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -93,9 +93,7 @@ class DuckStore:
         self._width(connection)
 
     def _width(self, connection: Any) -> int:
-        columns = dict(
-            connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall()
-        )
+        columns = dict(connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall())
         kind = str(columns.get("vector", ""))
         if "id" not in columns or not kind.startswith("FLOAT["):
             raise InputError(

@@ -109,5 +109,7 @@ class LanceStore:
 
         names = data.schema.names
         if not {"id", "vector"} <= set(names) or not pa.types.is_fixed_size_list(data.schema.field("vector").type):
-            raise InputError(f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`.")
+            raise InputError(
+                f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`."
+            )
         return int(data.schema.field("vector").type.list_size)

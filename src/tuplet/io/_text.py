@@ -28,7 +28,8 @@ HEADER_WORDS = frozenset(
 )
 LONGEST_LINE = 2**26
 BLOCK = 2**22  # bytes of text in a chunk
-MOST_EXPANSION = 500  # of a compressed file, once it has given a gigabyte
+MOST_EXPANSION = 500  # of a packed file, once it has given EXPANDED bytes
+EXPANDED = 2**30
 _HEAD = 2**16
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
@@ -210,7 +211,7 @@ class TextFile:
                 f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are lost, "
                 "or a quote is not closed. Correct that line."
             )
-        if seen > 2**30 and seen > MOST_EXPANSION * max(1, packed.tell()):
+        if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
             raise InputError(
                 f"{self.name} expands to over {MOST_EXPANSION} times its size, which no table does. Unpack it first "
                 "if you trust it."

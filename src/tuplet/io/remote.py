@@ -128,7 +128,9 @@ def _files(store: Any, path: str, uri: str) -> Files:
         info = store.get_file_info(base)
         if info.type == fs.FileType.File:
             return {"": (base, info.size, info.mtime)}
-        found = [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
+        found = (
+            [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
+        )
     except OSError as error:
         raise InputError(f"{_shown(uri)} cannot be read ({error}). Check bucket, region and credentials.") from None
     files = {

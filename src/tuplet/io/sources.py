@@ -107,7 +107,7 @@ def _parameters(text: str) -> dict[str, str]:
     head, mark, query = text.partition("query=")
     pairs = dict(parse_qsl(head.rstrip("&")))
     if mark:
-        encoded = "%20" in query or "+" in query and " " not in query
+        encoded = "%20" in query or ("+" in query and " " not in query)
         pairs |= {"query": query} if not encoded else dict(parse_qsl(mark + query))
     return pairs
 
@@ -223,7 +223,7 @@ def is_lost(error: Exception) -> bool:
     """Whether the connection failed, rather than the query."""
     text = str(error).lower()
     signs = ("connection", "terminating", "server closed", "could not receive", "could not send", "no such file")
-    refused = ("password", "role ", "database \"", "authentication", "pg_hba")
+    refused = ("password", "role ", 'database "', "authentication", "pg_hba")
     return any(sign in text for sign in signs) and not any(word in text for word in refused)
 
 

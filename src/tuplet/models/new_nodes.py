@@ -24,7 +24,8 @@ from tuplet.graph.feature_rows import FeatureRows, checked_edges
 from tuplet.models._input import check_columns
 
 __all__ = [
-    "Change", "LivePasses", "LiveRows", "check_live", "embed_changed", "embed_new", "filter_of", "follow", "local_rows",
+    "Change", "LivePasses", "LiveRows",
+    "check_live", "embed_changed", "embed_new", "enlarged", "filter_of", "follow", "local_rows",
 ]  # fmt: skip
 log = logging.getLogger("tuplet")
 _TOGETHER = 16  # new nodes whose walks are followed at once

@@ -289,7 +289,12 @@ def _run(subject: Subject, graph: Graph, seed: int) -> list[tuple[str, str]]:
         run.append(("training", f"{subject.history.rows[-1]['seconds']:.1f} s, stopped: {subject.history.stopped}"))
     run += [("vectors", f"{subject.z.shape[0]:,} of {subject.z.shape[1]} numbers")]
     run += subject.run
-    return [*run, ("seed of the report", str(seed)), ("graph fingerprint", graph.fingerprint()), ("versions", versions())]
+    return [
+        *run,
+        ("seed of the report", str(seed)),
+        ("graph fingerprint", graph.fingerprint()),
+        ("versions", versions()),
+    ]
 
 
 def _columns(graph: Graph) -> list[list[str]]:
