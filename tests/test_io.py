@@ -207,7 +207,8 @@ def test_nodes_of_one_file_only_follow_the_named_choice() -> None:
     assert nodes(unmatched="keep", missing="zero") == [0, 1, 5, 7]
     assert nodes(unmatched="drop") == [0, 1]
     assert read_graph([[0, 1]], table, unmatched="keep").node_ids.tolist() == [0, 1, 5]
-    assert read_graph(edges, {"id": [0, 1], "v": [1.0, 2.0]}, missing="mean", scale=False).x[:, 0].tolist() == [1, 2, 1.5]
+    g = read_graph(edges, {"id": [0, 1], "v": [1.0, 2.0]}, missing="mean", scale=False)
+    assert g.x[:, 0].tolist() == [1, 2, 1.5]
 
 
 def test_a_matrix_of_features_belongs_to_nodes_by_place(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _filled_rows(blocks: list[Block], means: list[NDArray[np.float64]] | None) -
 
 
 class FeatureWriter:
-    """Appends rows to x.npy or to the three CSR files; the first rows choose, and `close` changes it if they erred."""
+    """Appends rows to x.npy or to the three CSR files; the first rows choose, `close` corrects the choice."""
 
     def __init__(self, folder: Path, n: int, f: int) -> None:
         self.folder, self.n, self.f = folder, n, f

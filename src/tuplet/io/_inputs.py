@@ -87,7 +87,7 @@ class Inputs:
         return x_ids, None if self.labels is None else self.labels.ids
 
     def in_one_type(self, *columns: pa.Array) -> list[Any]:
-        """The ids of edges (`columns`), features and labels in one common type; None for tables that are not there."""
+        """The ids of edges (`columns`), features and labels in one common type; None for absent tables."""
         nodes = self.node_ids()
         same = iter(unify(*columns, *(ids for ids in nodes if ids is not None)))
         edges = [next(same) for _ in columns]

@@ -71,9 +71,9 @@ def read_graph(
     (Graph(3 nodes, 2 edges, 1 features), ['cy', 'bob', 'ann'], ('age',))
     """
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
-             "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
-              "directed": directed, "missing": missing,
-             "unmatched": unmatched, "header": header, "separator": separator, "comment": comment}  # fmt: skip
+               "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
     whole = _whole_graph(edges, features, labels, options)
     if whole is not None:
         return whole.with_(name=name or whole.name)

@@ -49,7 +49,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Lines:
-    """Whole lines of a file as they stand in it: `number` is that of the first, `read` the share of the file so far."""
+    """Whole lines as they stand in a file: `number` is that of the first, `read` the share of the file so far."""
 
     data: bytes
     number: int
@@ -208,8 +208,8 @@ class TextFile:
             )
         if len(left) + len(block) > LONGEST_LINE + BLOCK:
             raise InputError(
-                f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are lost, "
-                "or a quote is not closed. Correct that line."
+                f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are "
+                "lost, or a quote is not closed. Correct that line."
             )
         if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
             raise InputError(
@@ -308,8 +308,8 @@ def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None)
     guess, sure = _looks_like_header(first, rest)
     if header is False and guess and sure and rest and not any(_is_number(cell) for cell in first):
         raise InputError(
-            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} says "
-            f"it is data. Say {option('header', True)}, or remove the line."
+            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} "
+            f"says it is data. Say {option('header', True)}, or remove the line."
         )
     used = guess if header is None else header
     names = tuple(first) if used else tuple(f"c{i + 1}" for i in range(len(first)))

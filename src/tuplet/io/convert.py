@@ -83,8 +83,8 @@ def convert(
     """
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
-              "directed": directed, "missing": missing,
-               "unmatched": unmatched, "header": header, "separator": separator, "comment": comment}  # fmt: skip
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
     if missing == "propagate":
         raise InputError(
             f"{option('missing', 'propagate')} needs the whole graph in memory, which convert never holds. Choose "
