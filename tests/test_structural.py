@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
+from tuplet import InputError, SelfDMAT
 from tuplet.filters.structural import STOP, _log_ratios, structural_features
 from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
@@ -40,3 +42,15 @@ def test_directed_weighted_and_isolated_nodes_work() -> None:
     assert x.shape == (4, 3) and x.dtype == np.float32 and np.isfinite(x).all() and not x[3].any() and x[:3].any()
     empty = structural_features(Graph.from_scipy(sp.csr_array((3, 3))))
     assert empty.shape == (3, 2) and not empty.any()
+
+
+def test_estimators_make_structural_columns_and_refuse_another_graph(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "tuplet")
+    graph, other = (block_model([30, 30], seed=seed).with_(x=None) for seed in (0, 1))
+    model = SelfDMAT(2, max_steps=5).fit(graph)
+    assert "has no features: 59 structural columns are made" in caplog.text
+    np.testing.assert_allclose(model.transform(graph), model.embedding_, atol=1e-5)
+    with pytest.raises(InputError, match=r"structure\[0\] of .* but the model was fitted on"):
+        model.transform(other)
+    with pytest.raises(InputError, match="neither features nor edges"):
+        SelfDMAT(2).fit(Graph.from_scipy(sp.csr_array((9, 9))))

@@ -53,10 +53,10 @@ def read_new_nodes(
     does not know are an error. `missing` values: filled by "role", an "error", or "zero".
 
     >>> from tuplet.io._read import read_graph
-    >>> g = read_graph([("a", "b")], {"id": ["a", "b"], "age": [1, 2], "kind": ["x", "y"]})
+    >>> g = read_graph([("a", "b")], {"id": ["a", "b"], "age": [1, 2], "kind": ["x", "y"]}, scale=False)
     >>> new = read_new_nodes(g, [("b", "c")], {"id": ["c"], "kind": ["x"], "age": [7]})
     >>> new.ids.tolist(), new.x.tolist(), new.edges.tolist()
-    (['c'], [[4.0, 1.0, 0.0]], [[1, 2]])
+    (['c'], [[7.0, 1.0, 0.0]], [[1, 2]])
     """
     import pyarrow as pa
 
