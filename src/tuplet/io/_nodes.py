@@ -188,7 +188,7 @@ def node_order(
             f"{examples(strangers)}.{would_match(strangers, others)} Say {option('unmatched', 'keep')} to keep them "
             f"as isolated nodes, or {option('unmatched', 'drop')}."
         )
-    if len(others) and missing == "error":
+    if len(others) and missing in ("role", "error"):
         raise InputError(
             f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
             f"{examples(others)}.{would_match(others, strangers)} Fill their rows with {option('missing', 'zero')}, "
