@@ -1,4 +1,4 @@
-"""The report's parts: what is gathered, where nodes stand, which colours, what the file holds; bad input is refused."""
+"""The report's parts: what is gathered, where nodes stand, the colours, what the file holds; bad input is refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_the_page_holds_every_node_its_cluster_class_and_neighbours(tmp_path: Pa
 
 def test_names_from_data_stay_text_and_nothing_comes_from_the_network(tmp_path: Path) -> None:
     ids = np.array([SCRIPT, *(f"n{i}" for i in range(63))])
-    g = small().with_(ids=ids, label_names=(SCRIPT, "b", "</title>"), feature_names=tuple(f"{SCRIPT}{j}" for j in range(8)))
+    g = small().with_(
+        ids=ids, label_names=(SCRIPT, "b", "</title>"), feature_names=tuple(f"{SCRIPT}{j}" for j in range(8))
+    )
     g = g.with_(name=SCRIPT)
     path = report(g.x, g, tmp_path / "r.html", title=SCRIPT)
     page = path.read_text()
@@ -146,7 +148,12 @@ def test_neighbours_by_cells_are_near_to_exact(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_equal_or_narrow_rows_still_make_a_map(tmp_path: Path) -> None:
-    for n, x in ((2, np.ones((2, 1))), (12, np.ones((12, 3))), (40, np.arange(1.0, 41)[:, None]), (9, np.zeros((9, 2)))):
+    for n, x in (
+        (2, np.ones((2, 1))),
+        (12, np.ones((12, 3))),
+        (40, np.arange(1.0, 41)[:, None]),
+        (9, np.zeros((9, 2))),
+    ):
         g = Graph.from_scipy(sp.csr_array((n, n)), x)
         facts, arrays = written(g, tmp_path / "r.html")
         assert facts["shown"] == n and np.isfinite(arrays["xy"]).all() and facts["matrix"] is None

@@ -35,7 +35,8 @@ def report(
     labels: LabelsOpt = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="Clusters; default: those of the file, classes, a label-free rule.")
+        int | None,
+        typer.Option("-k", min=1, help="Clusters; default: those of the file, classes, a label-free rule."),
     ] = None,
     like: Annotated[
         Path | None, typer.Option(help="Earlier report: its nodes keep their places, new ones are placed among them.")

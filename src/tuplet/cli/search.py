@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ def neighbors(
 
 def draw_map(
     vectors: VectorsArg,
-    out: Annotated[Path, typer.Option("--out", "-o", help="PNG file to write.")] = Path("map.png"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: .png, .svg or .pdf.")] = Path("map.png"),
     graph: Annotated[
         str | None, typer.Option(help="Graph whose labels colour the dots; else the clusters do.")
     ] = None,
@@ -54,21 +55,27 @@ def draw_map(
     from tuplet._seed import stream
     from tuplet.cli._console import load_graph
     from tuplet.io.vectors import align, read_vectors
+    from tuplet.pages.style import check_figure_path
     from tuplet.plots import map_vectors
 
+    check_figure_path(out)
     table = read_vectors(vectors)
-    colours, z = table.cluster, table.z
+    colours, z, kind = table.cluster, table.z, "cluster"
     names: tuple[str, ...] = ()
     if graph is not None:
         loaded = load_graph(graph, labels=labels)
-        z, colours, names = align(table, loaded), loaded.y, loaded.label_names
+        z, colours, names, kind = align(table, loaded), loaded.y, loaded.label_names, "class"
     rows = slice(None)
     if len(z) > sample:
         rows = sorted(stream(seed, "map").choice(len(z), sample, replace=False))  # type: ignore[assignment]
     with progress_bars(quiet) as progress:
-        map_vectors(z[rows], None if colours is None else colours[rows], label_names=names, path=out, seed=seed)
+        shown = None if colours is None else colours[rows]
+        map_vectors(z[rows], shown, label_names=names, kind=kind, path=out, seed=seed)
         if progress is not None:
             progress("draw", 1.0)
+    part = f"{len(z)} nodes" if len(z) <= sample else f"{sample} of {len(z)} nodes"
+    coloured = "" if colours is None else f", coloured by {kind}"
+    sys.stdout.write(f"{out}: map of {part}{coloured}\n")
 
 
 def _place(ids: Any, name: str) -> int:

@@ -151,7 +151,7 @@ def check_layout(n: int) -> None:
 
 
 def _start(z: NDArray[np.float32], seed: int) -> NDArray[np.float64]:
-    """The two leading principal directions, scaled as t-SNE wants its start, with a little noise between equal rows."""
+    """The two leading principal directions, scaled as t-SNE wants its start, a little noise between equal rows."""
     centred = z - z.mean(axis=0)
     rng = np.random.default_rng(seed_of(seed, "map start"))
     noise = rng.normal(scale=1e-6, size=(len(z), 2))
