@@ -106,7 +106,6 @@ def draw_map(
     quiet: QuietOpt = False,
 ) -> None:
     """A t-SNE picture of the vectors."""
-    import sys
 
     from tuplet._check import need_extra
     from tuplet._seed import stream
