@@ -157,7 +157,7 @@ def test_single_bit_flips_end_in_a_clean_error(stored_cora: Path, tmp_path: Path
         except InputError:
             caught += 1
             continue
-        assert 0 <= graph.indices.min() and graph.indices.max() < graph.n_nodes  # a valid graph, though another one
+        assert graph.indices.min() >= 0 and graph.indices.max() < graph.n_nodes  # a valid graph, though another one
         assert (np.diff(graph.indptr) >= 0).all() and graph.x.indices.max() < graph.x.shape[1]
         assert np.isfinite((graph.adj @ graph.x).sum())
     assert caught > 20

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_finite, check_labels
+from tuplet._html import table
 
 log = logging.getLogger("tuplet")
 
@@ -220,6 +221,19 @@ class Graph:
         classes = f", {self.n_classes} classes" if self.y is not None else ""
         name = f"{self.name}: " if self.name else ""
         return f"Graph({name}{self.n_nodes} nodes, {self.n_edges} edges{kind}, {self.n_features} features{classes})"
+
+    def _repr_html_(self) -> str:
+        counts = np.diff(self.indptr)
+        rows = [["nodes", f"{self.n_nodes:,}"], ["edges", f"{self.n_edges:,}{', directed' if self.directed else ''}"]]
+        rows.append(["neighbours", f"{counts.mean():.1f} on average, at most {counts.max():,}"])
+        if self.x is not None:
+            kind = "sparse" if sp.issparse(self.x) else "dense"
+            names = ", ".join(self.feature_names[:5]) + (", .." if len(self.feature_names) > 5 else "")
+            rows.append(["features", f"{self.n_features:,}, {kind} {self.x.dtype}{': ' if names else ''}{names}"])
+        if self.y is not None:
+            known = int(np.count_nonzero(self.y >= 0))
+            rows.append(["classes", f"{self.n_classes}, known of {known:,} nodes"])
+        return table(f"Graph {self.name}".strip(), rows)
 
 
 def checked_features(x: Any, n: int) -> Features:

@@ -1,4 +1,4 @@
-"""Anything with rows and columns -> a Table that is read in chunks: files, folders, globs, streams, frames, arrays."""
+"""Anything with rows and columns -> a Table that is read in chunks: files, folders, streams, frames, arrays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from tuplet._check import InputError
 from tuplet.io._text import TextFile, check_names
+from tuplet.io.sources import is_source, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ class Table:
         paths: list[Any] = [part.source if isinstance(part, TextFile) else part for part in self.parts]
         if not all(isinstance(path, str | os.PathLike) for path in paths):
             return None
-        stats = [(os.path.abspath(path), Path(path).stat()) for path in paths]
+        stats = [(str(Path(path).resolve()), Path(path).stat()) for path in paths]
         return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in stats]
 
 
@@ -95,13 +96,14 @@ def open_table(
     """`given` as a Table; `what` names it in errors, such as "The edges".
 
     A path (CSV, TSV, Parquet, Arrow; text may be gzip, zstd or bz2), a folder of parts, a glob pattern, a list of
-    paths, a binary stream of CSV, anything with `__arrow_c_stream__` (pandas, polars, DuckDB, Arrow), a dict of
-    columns, or a 2-d array (columns c1, c2, ..).
+    paths, a binary stream of CSV, a table of a database by its URI (sources.py), anything with `__arrow_c_stream__`
+    (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..).
 
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
     """
     text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment}
+    given = open_source(given) if is_source(given) else given
     paths = _paths(given)
     if paths is None and hasattr(given, "read"):
         return _text_table([TextFile(given, **text)], what)
@@ -117,8 +119,8 @@ def open_table(
 
 def _paths(given: Any) -> list[Path] | None:
     """The data files that are meant, or None where `given` is no path."""
-    if isinstance(given, str) and glob.has_magic(given) and not os.path.exists(given):
-        found = sorted(glob.glob(given))
+    if isinstance(given, str) and glob.has_magic(given) and not Path(given).exists():
+        found = sorted(glob.glob(given))  # noqa: PTH207 (a pattern may be absolute)
         if not found:
             raise InputError(f"No file matches {given!r}. Check the pattern.")
         return _of_one_kind([Path(path) for path in found], f"The pattern {given!r} matches")
@@ -281,8 +283,8 @@ class _reading:
         wrong = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError)
         if isinstance(error, wrong) and not isinstance(error, InputError):
             raise InputError(
-                f"{self.part} is not a readable {kind_of(self.part)} file ({error}). It may be cut off; write or copy "
-                "it again."
+                f"{self.part} is not a readable {kind_of(self.part)} file ({error}). It may be cut off; write or "
+                "copy it again."
             ) from None
 
 

@@ -53,6 +53,7 @@ class MetricEstimator(NodeEstimator):
     `feature_names_in_`.
     """
 
+    keeps_rows = True
     dim_parameter = "layers"
     _loss = ""  # the name of an objective (tuplet.losses.OBJECTIVES), which says whether labels are needed
 
