@@ -226,3 +226,14 @@ def test_a_second_open_reads_no_index_again(tmp_path: Path, monkeypatch: pytest.
     np.save(folder / "indices.npy", array)
     with pytest.raises(InputError, match="outside"):
         open_graph(folder)
+
+
+def test_arrays_of_another_byte_order_are_refused(tmp_path: Path) -> None:
+    folder = save_graph(random_graph(), tmp_path / "g")
+    array = np.load(folder / "indptr.npy")
+    np.save(folder / "indptr.npy", array.astype(">i8"))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["indptr"]["dtype"] = ">i8"
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match="byte order"):
+        open_graph(folder)
