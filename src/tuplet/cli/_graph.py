@@ -59,7 +59,7 @@ FLAGS: dict[str, Flag] = {
     "labels": Flag("Node labels: a table with an id and a label; repeatable.", "path", names=("--labels", "-l")),
     "source": Flag("Column of the edges' first ends."),
     "target": Flag("Column of the edges' second ends."),
-    "weight": Flag("Column of the edges' weights; none: all edges count 1."),
+    "weight": Flag("Column of the edges' weights; --no-weight: all edges count 1."),
     "id": Flag("Column of the node ids.", needs="nodes", names=("--id", "--id-column")),
     "columns": Flag("Feature columns to use, as a,b.", "texts", "features"),
     "exclude": Flag("Feature columns to leave out, as a,b.", "texts", "features"),
@@ -78,6 +78,14 @@ FLAGS: dict[str, Flag] = {
 }
 
 
+_NO_WEIGHT = inspect.Parameter(  # read_graph(weight=False)
+    "no_weight",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--no-weight", help="All edges count 1, whatever the table says.")],
+)
+
+
 def takes_graph(*, without: Collection[str] = ()) -> Callable[[Verb], Verb]:
     """A decorator: the verb gets a flag for each option of `read_graph`, and in `how` those that were given.
 
@@ -87,11 +95,15 @@ def takes_graph(*, without: Collection[str] = ()) -> Callable[[Verb], Verb]:
     def decorate(verb: Verb) -> Verb:
         signature = inspect.signature(verb, eval_str=True)
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "how"]
-        parameters = [*own, *(_parameter(name, flag, without) for name, flag in FLAGS.items())]
+        parameters = [*own, *(_parameter(name, flag, without) for name, flag in FLAGS.items()), _NO_WEIGHT]
 
         @functools.wraps(verb)
         def with_flags(**given: Any) -> None:
             values = {name: given.pop(f"graph_{name}") for name in FLAGS}
+            if given.pop("no_weight"):
+                if values["weight"] is not None:
+                    raise InputError("--weight and --no-weight contradict each other. Give one of them.")
+                values["weight"] = False
             verb(**given, how={name: _read(name, value) for name, value in values.items() if value is not None})
 
         with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -113,8 +125,6 @@ def _read(name: str, value: Any) -> Any:
     kind = FLAGS[name].kind
     if kind == "path":
         return value[0] if len(value) == 1 else (value or None)
-    if name == "weight" and value == "none":
-        return False
     if name == "separator":
         return _SEPARATORS.get(value, value)
     if kind in ("text", "switch"):
@@ -131,16 +141,20 @@ def _read(name: str, value: Any) -> Any:
 
 
 def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph:
-    """The graph that the user named: a dataset, a stored graph, a TOML file or an edge list with its options."""
+    """The graph that the user named: a dataset, a stored graph, a TOML file or an edge list with its options.
+
+    Options of a TOML file are added to `how`; `more` goes to `read_graph` as it is.
+    """
     from tuplet.datasets import load_dataset
     from tuplet.io import read_graph
 
-    how = {**(how or {}), **{name: value for name, value in more.items() if value is not None}}
+    how = {} if how is None else how
     edges: Any = source
     if source.lower().endswith(".toml"):
         from tuplet.cli._graph_file import read_graph_file
 
-        edges, how = read_graph_file(Path(source), how)
+        edges, merged = read_graph_file(Path(source), how)
+        how.update(merged)  # the verb tells which column is the label
     if _is_name(edges):
         _refuse(edges, how)
         graph = load_dataset(edges)
@@ -151,7 +165,8 @@ def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph
     for table in _listed(edges):
         _refuse_vectors(Path(table))
     check_used(edges, how)
-    return read_graph(sys.stdin.buffer if edges == "-" else edges, **supported(read_graph, how, "read_graph"))
+    options = {**supported(read_graph, how, "read_graph"), **more}
+    return read_graph(sys.stdin.buffer if edges == "-" else edges, **options)
 
 
 def _is_name(edges: Any) -> bool:

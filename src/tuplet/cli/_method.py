@@ -20,6 +20,13 @@ def chosen_method(method: str | None, *, labelled: bool, recipe: str | None) -> 
     return method or default_method(labels=labelled, recipe=recipe is not None)
 
 
+def for_links() -> str:
+    """The method that `tuplet links` measures where none is typed: the paper's."""
+    from tuplet.models.registry import default_method
+
+    return default_method(recipe=True)
+
+
 def typed_params(
     method: str,
     *,
@@ -30,7 +37,7 @@ def typed_params(
     extras: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Constructor parameters: the recipe's first, then what was typed; each checked before anything is read."""
-    from tuplet.models.registry import dim_settings, make_estimator
+    from tuplet.models.registry import dim_settings, make_estimator, method_class
 
     defaults = make_estimator(method).get_params(deep=False)
     params: dict[str, Any] = {}
@@ -42,9 +49,10 @@ def typed_params(
         params |= dim_settings(method, dim)
     if clusters is not None:
         params["n_clusters"] = clusters
+    known = inspect.signature(method_class(method)).parameters
     for name, value in (_setting(text) for text in settings or ()):
         if name in defaults:
-            _check_kind(name, value, defaults[name])
+            _check_kind(name, value, defaults[name], str(known[name].annotation))
         params[name] = value
     for name, value in (extras or {}).items():
         if value is not None and name not in defaults:
@@ -89,6 +97,14 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
         raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
 
 
+def check_with_rows(method: str) -> None:
+    """Raise unless models of `method` can keep filtered rows."""
+    from tuplet.models.new_nodes import check_keeps_rows
+    from tuplet.models.registry import method_class
+
+    check_keeps_rows(method_class(method))
+
+
 def _who(name: str, do: str) -> str:
     """The methods that have a parameter `name`, of the constructor or of `fit`."""
     from tuplet._check import MissingExtraError
@@ -116,8 +132,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _check_kind(name: str, value: Any, default: Any) -> None:
-    """Raise where `value` is of another kind than the default of the setting."""
+def _check_kind(name: str, value: Any, default: Any, annotation: str) -> None:
+    """Raise where `value` is of another kind than the default of the setting; None is any that the annotation names."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, bool):
         right, wanted = isinstance(value, bool), "True or False"
@@ -132,7 +148,10 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         word = "numbers" if inner in (int, float) else "texts"
         wanted = f"a list of {word}, for example {tuple(default) or ('a', 'b')}"
     else:
-        right, wanted = value is None or number or isinstance(value, str), "a number or text"
+        kinds = {"a number": number and ("int" in annotation or "float" in annotation)}
+        kinds["text"] = isinstance(value, str) and "str" in annotation
+        right = value is None or any(kinds.values())
+        wanted = "None" if "Filter" in annotation else annotation
     if not right:
         raise InputError(f"--set {name}={value!r} is of the wrong kind. Give {wanted}.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROWS = 2**20  # rows in a chunk of a columnar file
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
+FORMATS: dict[str, Callable[[Path], Any]] = {}  # ending -> reader, of `register_format`
 TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".tab", ".dat")
 
 
@@ -81,6 +82,14 @@ class Table:
         return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in stats]
 
 
+def register_format(ending: str, read: Callable[[Path], Any]) -> None:
+    """Let `read` open the files whose name has this ending: it gives an Arrow table, a frame or a dict of columns.
+
+    `read_graph`, `convert` and the command line then take such files for edges and nodes.
+    """
+    FORMATS[ending.lower()] = read
+
+
 def open_table(
     given: Any, what: str, *, header: bool | None = None, separator: str | None = None, comment: str = "#"
 ) -> Table:
@@ -100,7 +109,10 @@ def open_table(
         return _text_table([TextFile(given, **text)], what)
     if paths is None:
         return _columnar((_from_memory(given, what),), what)
-    if kind_of(paths[0]) in ("parquet", "arrow"):
+    kind = kind_of(paths[0])
+    if kind in FORMATS:
+        return _columnar(tuple(_from_memory(FORMATS[kind](path), what) for path in paths), what)
+    if kind in ("parquet", "arrow"):
         return _columnar(tuple(paths), what)
     return _text_table([TextFile(path, **text) for path in paths], what)
 
@@ -137,8 +149,11 @@ def _of_one_kind(files: list[Path], says: str) -> list[Path]:
 
 
 def kind_of(path: Path) -> str:
-    """ "parquet", "arrow", "text" or "" by the file's name."""
+    """ "parquet", "arrow", "text", a registered ending or "" by the file's name."""
     name = path.name.lower()
+    for ending in FORMATS:
+        if name.endswith(ending):
+            return ending
     for ending in (".gz", ".bz2", ".zst"):
         name = name.removesuffix(ending)
     for kind, endings in (("parquet", PARQUET), ("arrow", ARROW), ("text", TEXT)):
