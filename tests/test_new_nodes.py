@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import tuplet
 from tuplet import InputError, read_graph
+from tuplet.cli import app
 from tuplet.io.new_nodes import read_new_nodes
 
 EDGES = [("a", "b"), ("b", "c")]
@@ -52,3 +55,32 @@ def test_number_ids_and_unnamed_columns() -> None:
 def test_what_does_not_fit_is_refused(edges: Any, table: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_new_nodes(read_graph(EDGES, TABLE), edges, table)
+
+
+@pytest.mark.parametrize("method", ["SelfDMAT", "FilterSVD", "DMAT-i"])
+@pytest.mark.parametrize("rows", [["--with-rows"], []])
+def test_the_command_line_embeds_new_nodes_by_any_saved_model(method: str, rows: list[str], tmp_path: Path) -> None:
+    g = tuplet.synth.block_model([20, 20], seed=0)
+    x, pairs = np.asarray(g.x.toarray() if hasattr(g.x, "toarray") else g.x), g.edges()
+    names = [f"w{i}" for i in range(x.shape[1])]
+    for name, chosen, nodes in (
+        ("old", (pairs < 38).all(axis=1), range(38)),
+        ("new", (pairs >= 38).any(axis=1), [38, 39]),
+    ):
+        edges = "".join(f"n{u},n{v}\n" for u, v in pairs[chosen])
+        table = "".join(",".join([f"n{i}", *(f"{value:g}" for value in x[i])]) + "\n" for i in nodes)
+        (tmp_path / f"{name} edges.csv").write_text(f"source,target\n{edges}")
+        (tmp_path / f"{name} nodes.csv").write_text(f"{','.join(['id', *names])}\n{table}")
+
+    def run(*args: str) -> None:
+        graph = [str(tmp_path / "old edges.csv"), "-f", str(tmp_path / "old nodes.csv"), "--unmatched", "keep", "-q"]
+        found = CliRunner().invoke(app, ["embed", *graph, *args], catch_exceptions=False)
+        assert found.exit_code == 0, found.output
+
+    clusters = [] if method == "DMAT-i" else ["-k", "2"]
+    steps = [] if method == "FilterSVD" else ["--set", "max_steps=2"]
+    model, out = str(tmp_path / "a model"), tmp_path / "v.npy"
+    run("--method", method, *clusters, *steps, "--save-model", model, *rows, "-o", str(out))
+    new = ["--new", str(tmp_path / "new edges.csv"), str(tmp_path / "new nodes.csv")]
+    run("--model", model, *new, "-o", str(out))
+    assert np.load(out).shape[0] == 2 and (tmp_path / "a model" / "rows-0.npy").exists() == bool(rows)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers
     from tuplet.models.dmat import DMATi as DMATi
     from tuplet.models.saving import load as load
     from tuplet.models.selfdmat import SelfDMAT as SelfDMAT
+    from tuplet.pages import report as report
     from tuplet.training.config import TrainConfig as TrainConfig
     from tuplet.training.loop import train as train
 

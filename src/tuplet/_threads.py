@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,10 +39,13 @@ def cores() -> int:
     return max(1, min(count for count in counts if count is not None))
 
 
-def over(function: Callable[[T], R], pieces: Iterable[T], *, threads: int | None = None) -> list[R]:
+def over(
+    function: Callable[[T], R], pieces: Iterable[T], *, threads: int | None = None, hold: bool = True
+) -> list[R]:
     """`function` of every piece, in order, by at most `threads` threads; the libraries' pools rest meanwhile.
 
-    Called from one of its own threads it works through the pieces there.
+    `hold=False` is for pieces that use none of those pools. Called from one of its own threads it works through the
+    pieces there.
 
     >>> over(lambda number: number * number, [1, 2, 3])
     [1, 4, 9]
@@ -51,7 +54,7 @@ def over(function: Callable[[T], R], pieces: Iterable[T], *, threads: int | None
     wanted = min(cores() if threads is None else threads, len(todo))
     if wanted <= 1 or getattr(_inside, "pool", False):
         return [function(piece) for piece in todo]
-    with one_pool():
+    with one_pool() if hold else nullcontext():
         return list(_executor(wanted).map(_marked(function), todo))
 
 

@@ -21,6 +21,7 @@ class FilterSVD(NodeEstimator):
     """
 
     clusters = True
+    keeps_rows = True
     dim_parameter = "dimensions"
     _keeps = ("components_",)
 

@@ -20,6 +20,13 @@ def chosen_method(method: str | None, *, labelled: bool, recipe: str | None) -> 
     return method or default_method(labels=labelled, recipe=recipe is not None)
 
 
+def for_links() -> str:
+    """The method that `tuplet links` measures where none is typed: the paper's."""
+    from tuplet.models.registry import default_method
+
+    return default_method(recipe=True)
+
+
 def typed_params(
     method: str,
     *,
@@ -88,6 +95,14 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
         raise InputError(f"{checkpoint} is a file. Give a folder for the checkpoint.")
     if resume and not (checkpoint.is_dir() and any(checkpoint.iterdir())):
         raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
+
+
+def check_with_rows(method: str) -> None:
+    """Raise unless models of `method` can keep filtered rows."""
+    from tuplet.models.new_nodes import check_keeps_rows
+    from tuplet.models.registry import method_class
+
+    check_keeps_rows(method_class(method))
 
 
 def _who(name: str, do: str) -> str:

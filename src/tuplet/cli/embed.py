@@ -78,7 +78,13 @@ def embed(
         "--clusters": clusters,
         "--set": setting,
     }
-    training |= {"--memory": memory, "--cache": cache, "--checkpoint": checkpoint, "--resume": resume or None}
+    training |= {
+        "--with-rows": with_rows or None,
+        "--memory": memory,
+        "--cache": cache,
+        "--checkpoint": checkpoint,
+        "--resume": resume or None,
+    }
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
     if with_rows and save_model is None:
@@ -96,6 +102,8 @@ def embed(
             name, recipe=recipe, dim=dim, clusters=clusters, settings=setting, extras=extras
         )
         _method.check_resumable(name, checkpoint, resume)
+        if with_rows:
+            _method.check_with_rows(name)
         g = load_graph(graph, how)
         estimator = _method.build(name, params, g, seed=seed, device=device)
         with progress_bars(quiet) as progress, _saying_how_to_resume(checkpoint):

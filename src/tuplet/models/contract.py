@@ -43,7 +43,8 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     What a method can do is said by its class, so that callers can ask before any work: `needs_labels` and
     `needs_features` (`fit` is an error without), `clusters` (leaves `labels_`), `inductive` (`transform` takes other
-    graphs), `dim_parameter` (the parameter that sets the length of the vectors; of a tuple, its last entry).
+    graphs), `keeps_rows` (filtered rows can be saved and followed), `dim_parameter` (the parameter that sets the
+    length of the vectors; of a tuple, its last entry).
 
     Attributes after `fit`: `embedding_` (n, d) float32; `labels_` (n,) int64 where `clusters`; `n_features_in_`;
     `feature_names_in_`, a tuple, empty where the graph has no names; `preparation_`, how the graph's columns were
@@ -54,6 +55,7 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     needs_features: ClassVar[bool] = True
     clusters: ClassVar[bool] = False
     inductive: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
     dim_parameter: ClassVar[str | None] = None
     _keeps: ClassVar[
         tuple[str, ...]

@@ -52,6 +52,7 @@ class MetricEstimator(NodeEstimator):
     `feature_names_in_`.
     """
 
+    keeps_rows = True
     dim_parameter = "layers"
     _loss = ""
 

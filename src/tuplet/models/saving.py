@@ -102,6 +102,7 @@ def write_folder(
         if rows is not None:
             known["rows"] = rows(partial)
         (partial / MODEL).write_text(_json(known), encoding="utf-8")
+        (partial / WEIGHTS).chmod((partial / MODEL).stat().st_mode)  # safetensors lets nobody else read its files
 
 
 def check_model_folder(folder: str | os.PathLike[str]) -> Path:

@@ -33,6 +33,7 @@ _STEPS = 300  # at most
 _SETTLED = 1e-4  # share of rows that still change their cluster
 _NEAR_BEST = 0.95  # a larger k must gain more than 5% of silhouette
 _BLOCK = 2**19  # numbers in a block of rows: its products stay in cache
+_AT_ONCE = 64  # blocks whose sums are held together
 _GPU_WORK = 2**31  # rows x columns x clusters that are worth the way to a GPU
 
 
@@ -122,12 +123,13 @@ def lloyd(
     state = _State.begin(rows, centres, unit_rows)
     blocks = state.blocks()
     for step in range(steps):
-        parts = over(state.assign if step else state.assign_all, blocks)
-        moved = sum(part.moved for part in parts)
-        for part in parts:
-            state.sums += part.sums
-            state.counts += part.counts
-            state.squares += 0.0 if step else part.squares
+        work, moved = state.assign if step else state.assign_all, 0
+        for first in range(0, len(blocks), _AT_ONCE):
+            for part in over(work, blocks[first : first + _AT_ONCE]):
+                moved += part.moved
+                state.sums += part.sums
+                state.counts += part.counts
+                state.squares += 0.0 if step else part.squares
         state.update()
         if moved <= settled * len(state.near):
             break
@@ -179,7 +181,8 @@ class _State:
 
     def blocks(self) -> list[slice]:
         n = self.rows.shape[0]
-        step = max(256, _BLOCK // max(self.rows.shape[1], len(self.centres)))
+        k, d = self.centres.shape
+        step = max(256, 4 * k, _BLOCK // max(k, d))
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
     def assign_all(self, block: slice) -> _Part:
