@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +22,7 @@ from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, suppo
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
+_GAPS = {"missing": "zero", "unmatched": "keep"}
 datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
 
 
@@ -30,12 +30,12 @@ datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_
 def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOpt = False) -> None:
     """Nodes, edges, degrees, components, features, homophily, and what the filter will need.
 
-    Gaps in a table are shown, not refused: nodes of one file alone are kept, and missing values are filled.
+    Gaps in a table are shown, not refused: nodes of one file alone are kept, and missing values count as 0 here.
     """
     from tuplet.filters import GraphFilter
 
     tables = is_edge_list(graph) and "features" in how
-    gaps = {name: value for name, value in _gaps().items() if tables and name not in how}
+    gaps = {name: value for name, value in _GAPS.items() if tables and name not in how}
     g = load_graph(graph, how, **gaps)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
@@ -47,14 +47,6 @@ def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOp
     rows = [[name, _text(value)] for name, value in facts.items()]
     print_table(str(g), ["", "value"], rows, caption="" if estimate is None else f"To filter it: {estimate}.")
     print_columns(g)
-
-
-def _gaps() -> dict[str, str]:
-    """What `info` says to `read_graph` so that gaps are shown, not refused."""
-    from tuplet.io import read_graph
-
-    refused = inspect.signature(read_graph).parameters["missing"].default == "error"
-    return {"unmatched": "keep", **({"missing": "zero"} if refused else {})}
 
 
 def _text(value: Any) -> str:
