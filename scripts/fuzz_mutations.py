@@ -99,7 +99,7 @@ def _array(rng: random.Random, file: Path) -> None:
             for _ in range(rng.choice([1, 1, 3])):
                 with np.errstate(all="ignore"):
                     odd = rng.choice([*ODD_NUMBERS, flat.size, len(array), float("nan"), float("inf"), 1e30])
-                    if flat.dtype.kind == "f" or odd == odd and abs(odd) != float("inf"):
+                    if flat.dtype.kind == "f" or (odd == odd and abs(odd) != float("inf")):
                         flat[rng.randrange(flat.size)] = np.array(odd).astype(flat.dtype)
             array = flat.reshape(array.shape)
         case 3:

@@ -23,6 +23,11 @@ def data_dir() -> Path:
     return Path(folder)
 
 
+def anywhere(n: int, k: int, seed: int = 0) -> np.ndarray:
+    """True for k of n nodes, drawn anywhere: a prefix would hide mistakes between positions and node numbers."""
+    return np.random.default_rng(seed).permutation(np.arange(n) < k)
+
+
 def random_graph(
     n: int = 30,
     f: int = 7,

@@ -18,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from tuplet import load_dataset, read_graph
 from tuplet._check import InputError
+from tuplet.io.convert import convert
 from tuplet.io.preparation import Preparation
 from tuplet.io.preparation._sample import sample_rows
+from tuplet.io.write import write_graph_tables
 
 ROOT = Path(__file__).parent.parent
 N = 60
@@ -308,3 +311,34 @@ def test_a_real_table_is_prepared_without_a_word_from_us(name: str) -> None:
     frame = pa.Table.from_pandas(table.to_pandas())
     assert Preparation.fit_table(frame, id="id", label="label").feature_names == prepared.feature_names
     assert isinstance(pd.DataFrame(prepared.rows()), pd.DataFrame)
+
+
+def test_cora_written_as_tables_comes_back_bit_by_bit(tmp_path: Path) -> None:
+    g = load_dataset("cora")
+    write_graph_tables(g, tmp_path / "e.csv", tmp_path / "n.parquet")
+    back = read_graph(tmp_path / "e.csv", tmp_path / "n.parquet", unmatched="keep")
+    assert back.fingerprint() == g.fingerprint() and back.y.tolist() == g.y.tolist()
+
+
+@pytest.mark.parametrize("name", ["debian", "pypi"])
+def test_a_real_table_converted_in_chunks_is_the_graph_in_memory(tmp_path: Path, name: str) -> None:
+    edges, nodes = (ROOT / "benchmarks" / "tables" / f"{name}.{kind}.parquet" for kind in ("edges", "nodes"))
+    pq.write_table(pq.read_table(nodes), tmp_path / "n.parquet", row_group_size=100)
+    options: dict[str, Any] = {"roles": {"label": "category"}} if name == "pypi" else {"exclude": ["size"]}
+    options |= {"columns": ["label", "summary", "keywords", "files", "last_upload"]} if name == "pypi" else {}
+    expected = read_graph(edges, tmp_path / "n.parquet", **options)
+    g = convert(edges, tmp_path / "g", features=tmp_path / "n.parquet", **options)
+    assert g.feature_names == expected.feature_names and g.fingerprint() == expected.fingerprint()
+    assert g.preparation.rows() == expected.preparation.rows() and "label" in roles_of(g.preparation)
+
+
+def test_a_csv_in_memory_and_on_disk_has_the_same_roles(tmp_path: Path) -> None:
+    frame = messy().drop_columns(["tags", "vector"]).to_pandas()
+    frame.to_csv(tmp_path / "my nodes.csv")  # pandas adds its index, without a name
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"n{i:03d},n{i + 1:03d}\n" for i in range(N - 1)))
+    g = read_graph(tmp_path / "edges.csv", tmp_path / "my nodes.csv", id="key")
+    stored = convert(tmp_path / "edges.csv", tmp_path / "g", features=tmp_path / "my nodes.csv", id="key")
+    roles = roles_of(g.preparation)
+    assert {"size": "number", "until": "date", "note": "text", "same": "constant"}.items() <= roles.items()
+    assert g.y is not None and "class" not in "".join(g.feature_names)
+    assert stored.fingerprint() == g.fingerprint() and stored.preparation.rows() == g.preparation.rows()

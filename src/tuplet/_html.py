@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks and reports: text made safe, tables, a curve. Strings only, nothing is loaded."""
+"""Small pieces of HTML for notebooks and reports: text made safe, tables, a curve. Strings, nothing is loaded."""
 
 from __future__ import annotations
 

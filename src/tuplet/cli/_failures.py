@@ -26,8 +26,8 @@ class Commands(TyperGroup):
         spelling = SPELLING.set("flags")
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted\n")
+        except KeyboardInterrupt as stop:
+            sys.stderr.write(f"interrupted: {one_line(InputError(str(stop)))}\n" if str(stop) else "interrupted\n")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone; nothing to say

@@ -58,7 +58,7 @@ FLAGS: dict[str, Flag] = {
     "label": Flag("Label column, in --labels or else in --features; it is no feature then.", needs="nodes"),
     "scale": Flag("Scale number columns, or take them as they are.", "switch", "features", ("--scale/--no-scale",)),
     "directed": Flag("Keep the direction of the edges.", "switch", names=("--directed/--undirected",)),
-    "missing": Flag("Missing feature values: error, zero, mean or propagate.", needs="features"),
+    "missing": Flag("Missing feature values: by role (the default), zero, mean, propagate, error.", needs="features"),
     "unmatched": Flag("Nodes in one file only: error, keep or drop.", needs="nodes"),
     "header": Flag("The text files have a header, or have none.", "switch", "text", ("--header/--no-header",)),
     "separator": Flag("Between two columns of text files: a character, or tab.", needs="text"),

@@ -42,7 +42,9 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
         for name, array in _arrays(graph).items():
             save_array(partial / f"{name}.npy", array)
         shape = None if graph.x is None else graph.x.shape
-        write_meta(partial, graph.name, graph.directed, shape, graph.label_names, graph.feature_names)
+        made = None if graph.preparation is None else graph.preparation.to_json()
+        names = graph.label_names, graph.feature_names
+        write_meta(partial, graph.name, graph.directed, shape, *names, preparation=made)
     return target
 
 
@@ -80,8 +82,9 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
 
 
 def write_meta(
-    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str]
-) -> None:
+    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str],
+    *, preparation: Any = None,
+) -> None:  # fmt: skip
     """Write meta.json for the arrays that lie in `folder`."""
     entries = {}
     for path in sorted(folder.glob("*.npy")):
@@ -97,6 +100,7 @@ def write_meta(
         "x_shape": None if x_shape is None else list(x_shape),
         "label_names": list(label_names),
         "feature_names": list(feature_names),
+        "preparation": preparation,
         "arrays": entries,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
@@ -187,7 +191,14 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         name=str(meta["name"]),
         label_names=tuple(map(str, meta["label_names"])),
         feature_names=tuple(map(str, meta["feature_names"])),
+        preparation=None if meta.get("preparation") is None else _preparation(meta["preparation"]),
     )
+
+
+def _preparation(saved: Any) -> Any:
+    from tuplet.io.preparation import Preparation
+
+    return Preparation.from_json(saved)
 
 
 def _damaged(folder: Path, why: str) -> InputError:

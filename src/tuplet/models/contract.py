@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
-from tuplet.models._input import as_graph, check_columns
+from tuplet.models._input import as_graph, check_columns, with_structure
 
 Progress: TypeAlias = "Callable[[str, float], None]"
 Rows: TypeAlias = "NDArray[np.float32]"
@@ -161,12 +161,7 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked_graph(self, X: Any, adjacency: Any) -> Graph:
         graph = as_graph(X, adjacency)
-        if self.needs_features and graph.x is None:
-            raise InputError(
-                f"{type(self).__name__} needs node features, and {graph!r} has none. "
-                "Give x=..., one row a node (an identity matrix will do), or use DeepWalk."
-            )
-        return graph
+        return with_structure(graph, self.seed) if self.needs_features and graph.x is None else graph
 
     def _known_graph(self, X: Any, adjacency: Any = None) -> Graph:
         """The graph that `transform` was given, if this model can embed it."""

@@ -13,11 +13,11 @@ import numpy as np
 from tuplet._check import InputError, check_choice
 from tuplet.io._columns import Block
 from tuplet.io._missing import side_by_side
-from tuplet.io.preparation._encoders import ENCODERS, Encoder, Vectors, Words
+from tuplet.io.preparation._encoders import ENCODERS, Encoder, Words
 from tuplet.io.preparation._plan import Column, Plan, plan_columns
 from tuplet.io.preparation._sample import sample_rows
-from tuplet.io.preparation._values import missing_of
 from tuplet.io.preparation._weights import copies_of_label, weighed
+from tuplet.io.preparation.values import missing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,16 +121,6 @@ class Preparation:
         """The features (n, f) of `table`, float32, dense or CSR, whichever is smaller."""
         return side_by_side([block.values for block in self.blocks(table, new=new)])
 
-    def empty_row(self, column: Column) -> Any:
-        """What a row without any value becomes, (1, width)."""
-        import pyarrow as pa
-
-        encoder = column.encoder
-        kind = pa.list_(pa.float32(), encoder.width) if isinstance(encoder, Vectors) else pa.large_string()
-        if column.role == "tokens":
-            kind = pa.large_list(pa.large_string())
-        return self._block(column, pa.chunked_array([pa.nulls(1, kind)]), False).values
-
     def to_saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """JSON values and arrays from which `from_saved` makes the same preparation."""
         arrays, saved = {}, []
@@ -159,6 +149,16 @@ class Preparation:
             return cls(columns, left_out, tuple(meta["warnings"]), bool(meta["scaled"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"The saved preparation is damaged ({error!r}). Save the model again.") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """`to_saved` in JSON values alone."""
+        meta, arrays = self.to_saved()
+        return meta | {"arrays": {name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        """The preparation that `to_json` wrote."""
+        return cls.from_saved(saved, saved["arrays"])
 
     def _check(self, table: pa.Table, new: bool) -> None:
         names = table.column_names
