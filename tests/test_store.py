@@ -64,7 +64,7 @@ def test_an_existing_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **more: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "write_meta", broken)
