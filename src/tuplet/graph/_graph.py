@@ -22,6 +22,8 @@ from tuplet._html import table
 
 log = logging.getLogger("tuplet")
 
+LARGEST, SMALLEST = 1e15, 1e-15  # sizes of the largest feature whose squares, summed over columns, fit float32
+
 Features: TypeAlias = "NDArray[Any] | sp.csr_array"
 
 
@@ -53,6 +55,7 @@ class Graph:
     name: str = ""
     label_names: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = field(default=())
+    preparation: Any = None  # how a table's columns became x (io.preparation); None for a plain matrix
 
     @classmethod
     def from_scipy(
@@ -66,6 +69,7 @@ class Graph:
         name: str = "",
         label_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
+        preparation: Any = None,
     ) -> Graph:
         """A checked graph from any SciPy sparse matrix or square array.
 
@@ -89,6 +93,7 @@ class Graph:
             name=name,
             label_names=tuple(label_names),
             feature_names=tuple(feature_names),
+            preparation=preparation,
         )
 
     @classmethod
@@ -250,9 +255,24 @@ def checked_features(x: Any, n: int) -> Features:
     if matrix.shape[1] == 0:
         raise InputError("x has no columns. Give at least one feature, or x=None.")
     check_finite("x", values)
+    check_size(values)
     if matrix.dtype.kind != "f":
         matrix = matrix.astype(np.float32)
     return matrix
+
+
+def check_size(values: NDArray[Any]) -> None:
+    """Raise where squares of the features would leave float32: every vector would come out the same, or infinite."""
+    step = max(1, 2**22 // max(1, int(np.prod(values.shape[1:]))))
+    largest = 0.0
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        largest = max(largest, abs(float(block.max(initial=0))), abs(float(block.min(initial=0))))
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        raise InputError(
+            f"The largest feature is {largest:.3g} in size; between {SMALLEST:g} and {LARGEST:g} it can be computed "
+            "with. Scale the columns first, for example x / abs(x).max(axis=0)."
+        )
 
 
 def _checked_adjacency(adj: Any) -> sp.csr_array:

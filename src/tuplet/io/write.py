@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tuplet._check import check_choice, check_out_path
 from tuplet._files import new_file
 from tuplet.graph import Graph
-from tuplet.io.vectors import arrow_ids, row_blocks
+from tuplet.io._vector_parts import arrow_ids, row_blocks
 
 ENDINGS = (".parquet", ".csv")
 
@@ -44,7 +44,7 @@ def write_graph_tables(
     """Write `graph` as tables: `edges` (source, target, weight) and `nodes` (id, x as a vector column, label).
 
     `edges` ends in .csv or .parquet, `nodes` in .parquet. The graph comes back with
-    `read_graph(edges, nodes, label="label", unmatched="keep")`.
+    `read_graph(edges, nodes, unmatched="keep")` (and `directed=True` where it was).
     """
     ids, pairs = graph.node_ids, graph.edges()
     columns = {"source": ids[pairs[:, 0]], "target": ids[pairs[:, 1]]}

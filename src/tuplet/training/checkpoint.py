@@ -1,11 +1,11 @@
-"""Weights and state on disk: safetensors and JSON, never pickle; written whole or not at all.
+"""The state of training on disk: safetensors and JSON, never pickle; written whole or not at all.
 
-A training checkpoint is one safetensors file, its JSON in the file's header. A model is a folder of
-`weights.safetensors` and `model.json`.
+A training checkpoint is one safetensors file, its JSON in the file's header.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from tuplet._check import InputError, check_int, check_number, check_out_path
-from tuplet._files import new_file, new_folder
+from tuplet._files import new_file
 
 CHECKPOINT = "checkpoint.safetensors"
-WEIGHTS, MODEL = "weights.safetensors", "model.json"
-FORMAT = 1
+STATE_FORMAT = 2  # of checkpoints; 1 is that of version 0.1, without a number and a checksum in the file
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,10 @@ def write_state(file: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, An
     check_out_path(file.parent)
     file.parent.mkdir(exist_ok=True)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(meta)
+    header = {"tuplet": text, "format": str(STATE_FORMAT), "sum": _content_sum(plain, text)}
     with new_file(file) as partial:
-        save_file(plain, partial, metadata={"tuplet": json.dumps(meta)})
+        save_file(plain, partial, metadata=header)
 
 
 def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -72,45 +73,35 @@ def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     try:
         with safe_open(file, framework="pt") as opened:
+            header = opened.metadata() or {}
+            _check_format(file, header)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-            meta = json.loads((opened.metadata() or {})["tuplet"])
+            meta = json.loads(header["tuplet"])
     except FileNotFoundError:
         raise InputError(f"There is no file {file}. Check the path.") from None
-    except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+    except (SafetensorError, KeyError, json.JSONDecodeError, RecursionError, OSError) as error:
         raise InputError(f"{file} is damaged or not from tuplet ({error}). Delete it and start again.") from None
+    if not isinstance(meta, dict) or header.get("sum", "") not in ("", _content_sum(tensors, header["tuplet"])):
+        raise InputError(f"{file} is damaged: its content does not fit its checksum. Delete it and start again.")
     return tensors, meta
 
 
-def write_model(folder: str | os.PathLike[str], meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a model folder; an older model there is replaced, anything else is left alone and is an error."""
-    from safetensors.torch import save_file
-
-    target = check_out_path(folder)
-    if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
-        raise InputError(f"{target} exists and is not a model folder. Choose another place, or remove it first.")
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with new_folder(target) as partial:
-        save_file(plain, partial / WEIGHTS)
-        (partial / MODEL).write_text(json.dumps({"format": FORMAT, **meta}, indent=1) + "\n")
+def _check_format(file: Path, header: Mapping[str, str]) -> None:
+    given = header.get("format", "1")
+    if not given.isdecimal() or not 1 <= int(given) <= STATE_FORMAT:
+        raise InputError(
+            f"{file} has format {given!r}, this version of tuplet reads formats 1 to {STATE_FORMAT}. "
+            "Update tuplet, or delete the file and start again."
+        )
 
 
-def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The JSON and the tensors of a model folder."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = Path(folder)
-    try:
-        meta = json.loads((path / MODEL).read_text())
-        tensors = load_file(path / WEIGHTS)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is not a model folder: {Path(error.filename or path).name} is missing.") from None
-    except (SafetensorError, ValueError, OSError) as error:
-        raise InputError(f"The model in {path} is damaged ({error}). Save it again.") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        given = meta.get("format") if isinstance(meta, dict) else meta
-        raise InputError(f"The model in {path} has format {given!r}, this version reads {FORMAT}. Update tuplet.")
-    return meta, tensors
+def _content_sum(tensors: Mapping[str, Tensor], text: str) -> str:
+    """blake2b (16 bytes) of the JSON and of all tensors, in the order of their names."""
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()
 
 
 def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

@@ -1,0 +1,114 @@
+"""The graph that the user named on the command line: a dataset, a stored graph, a TOML file or an edge list.
+
+What was given is used or refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuplet._check import InputError
+from tuplet.cli._flags import FLAGS, GraphArg, GraphOpt, Options, given_flags, takes_graph
+from tuplet.cli._graph_file import read_graph_file
+
+if TYPE_CHECKING:
+    from tuplet.graph import Graph
+
+__all__ = ["FLAGS", "GraphArg", "GraphOpt", "Options", "given_flags", "load_graph", "takes_graph"]
+_BINARY = (".parquet", ".arrow", ".feather", ".ipc", ".npy", ".npz")
+
+
+def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph:
+    """The graph that the user named: a dataset, a stored graph, a TOML file or an edge list with its options.
+
+    Options of a TOML file are added to `how`; `more` goes to `read_graph` as it is.
+    """
+    from tuplet.datasets import load_dataset
+    from tuplet.io import read_graph
+
+    how = {} if how is None else how
+    edges: Any = source
+    if source.lower().endswith(".toml"):
+        edges, merged = read_graph_file(Path(source), how)
+        how.update(merged)  # the verb tells which column is the label
+    if _is_name(edges):
+        _refuse(edges, how)
+        graph = load_dataset(edges)
+        return graph.with_(name=how.get("name", graph.name))
+    if not isinstance(edges, list) and is_whole(Path(edges)):
+        _refuse(edges, how)
+        return read_graph(edges, **how)
+    for table in _listed(edges):
+        _refuse_vectors(Path(table))
+    check_used(edges, how)
+    options = {**supported(read_graph, how, "read_graph"), **more}
+    return read_graph(sys.stdin.buffer if edges == "-" else edges, **options)
+
+
+def _is_name(edges: Any) -> bool:
+    """Whether `edges` can only be the name of a dataset: no file is there, and nothing looks like one."""
+    from tuplet.datasets import dataset_names
+
+    if isinstance(edges, list) or edges == "-" or glob.has_magic(edges) or Path(edges).exists():
+        return False
+    return edges in dataset_names() or not (Path(edges).suffix or "/" in edges)
+
+
+def is_edge_list(source: str) -> bool:
+    """Whether `source` names a table of edges, not a dataset, a graph folder, an .npz or a TOML file."""
+    path = Path(source)
+    if source == "-" or (glob.has_magic(source) and not path.exists()):
+        return True
+    return path.exists() and path.suffix.lower() != ".toml" and not is_whole(path)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether `path` holds a whole graph: an .npz, or a folder made by `tuplet convert`."""
+    return path.suffix == ".npz" or (path / "meta.json").is_file()
+
+
+def check_used(edges: Any, how: Mapping[str, Any]) -> None:
+    """Raise where an option of `how` would not be used with the tables that are given."""
+    there = {"features": "features" in how, "nodes": "features" in how or "labels" in how}
+    tables = [*_listed(edges), *_listed(how.get("features")), *_listed(how.get("labels"))]
+    there["text"] = not all(str(table).lower().endswith(_BINARY) for table in tables)
+    wanted = {"features": "--features FILE", "nodes": "--features or --labels FILE", "text": "a text file"}
+    for name in how:
+        needs = FLAGS[name].needs
+        if needs and not there[needs]:
+            flag = given_flags([name])
+            raise InputError(f"{flag} would not be used: it needs {wanted[needs]}. Add that, or leave {flag} out.")
+
+
+def _refuse(source: str, how: Mapping[str, Any]) -> None:
+    unused = {name: value for name, value in how.items() if name != "name"}
+    if unused:
+        raise InputError(
+            f"{source} holds a whole graph: {given_flags(unused)} would not be used. Leave that out, or give the "
+            "edges as a table."
+        )
+
+
+def _refuse_vectors(path: Path) -> None:
+    if path.suffix.lower() == ".parquet" and path.is_file():
+        from tuplet.io.vectors import is_vectors
+
+        if is_vectors(path):
+            raise InputError(f"{path} holds vectors, not edges. Give the graph that they were made for.")
+
+
+def supported(function: Callable[..., Any], how: Options, what: str) -> Options:
+    """`how`, or an error for an option that `function` does not have."""
+    unknown = how.keys() - inspect.signature(function).parameters.keys()
+    if unknown:
+        raise InputError(f"{what} has no option for {given_flags(sorted(unknown))}. Leave it out.")
+    return how
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,103 @@
+"""Vectors in a DuckDB file. The search compares with every vector: DuckDB has no index that survives a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuplet._check import InputError, check_out_path, need_extra
+from tuplet.io.sources import duckdb_connection, duckdb_tables, first_line, nearest_name, quoted, split_uri
+from tuplet.io.vector_stores import Neighbors, no_such_id, other_width, with_metadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class DuckStore:
+    """The table `table` of the file `path`."""
+
+    path: str
+    table: str
+
+    @classmethod
+    def at(cls, target: str) -> DuckStore:
+        """From `vectors.duckdb` or `duckdb:file?table=name`."""
+        path, asked = split_uri(target)
+        if "query" in asked or not path:
+            raise InputError(f"{target} is a query, not a place for vectors. Give a file and ?table=NAME.")
+        check_out_path(path)
+        return cls(path, asked.get("table", "vectors"))
+
+    def check(self, width: int, id_type: pa.DataType) -> None:
+        """Raise where the table holds vectors of another width."""
+        if not Path(self.path).exists():
+            return
+        with duckdb_connection(self.path) as connection:
+            if self.table in duckdb_tables(connection):
+                there = self._width(connection)
+                if there != width:
+                    raise other_width(f"{self.path} ({self.table})", there, width)
+
+    def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
+        """Replace the table in one transaction."""
+        duckdb = need_extra("duckdb", "stores", "A DuckDB store")
+        name = quoted(self.table)
+        with duckdb_connection(self.path, read_only=False) as connection:
+            try:
+                connection.execute("begin")
+                connection.register("tuplet_rows", batches())
+                connection.execute(f"create or replace table {name} as from tuplet_rows")
+                connection.execute(f"comment on table {name} is '{metadata.replace(chr(39), chr(39) * 2)}'")
+                connection.execute("commit")
+            except duckdb.Error as error:
+                raise InputError(f"{self.path} was not written ({first_line(error)}). It is as it was.") from None
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        with duckdb_connection(self.path) as connection:
+            self._check_there(connection)
+            table = connection.sql(f"from {quoted(self.table)}").to_arrow_table()
+            comment = connection.execute(
+                "select comment from duckdb_tables() where table_name = ?", [self.table.split(".")[-1]]
+            ).fetchone()
+        return with_metadata(table, comment[0] if comment else None)
+
+    def nearest(self, names: list[str], k: int, method: str) -> list[Neighbors]:
+        """Exact neighbours."""
+        if method == "hnsw":
+            raise InputError("DuckDB has no approximate index here. Say exact, or keep the vectors in Lance.")
+        with duckdb_connection(self.path) as connection:
+            self._check_there(connection)
+            return [self._nearest(connection, name, k) for name in names]
+
+    def _nearest(self, connection: Any, name: str, k: int) -> Neighbors:
+        table, width = quoted(self.table), self._width(connection)
+        row = connection.execute(f"select vector from {table} where id::varchar = ?", [name]).fetchone()
+        if row is None:
+            raise no_such_id(name, [i for (i,) in connection.execute(f"select id from {table} limit 3").fetchall()])
+        cosine = f"array_cosine_similarity(vector, ?::float[{width}])"
+        rows = connection.execute(
+            f"select id, case when isnan({cosine}) then 0 else {cosine} end as cosine from {table} "
+            f"where id::varchar <> ? order by cosine desc, rowid limit {k}",
+            [row[0], row[0], name],
+        ).fetchall()
+        return [(i, float(c)) for i, c in rows]
+
+    def _check_there(self, connection: Any) -> None:
+        known = duckdb_tables(connection)
+        if self.table not in known:
+            raise InputError(f"{self.path} has no table {self.table!r}." + nearest_name(self.table, known, "tables"))
+        self._width(connection)
+
+    def _width(self, connection: Any) -> int:
+        columns = dict(connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall())
+        kind = str(columns.get("vector", ""))
+        if "id" not in columns or not kind.startswith("FLOAT["):
+            raise InputError(
+                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and a vector "
+                "column `vector`. Choose another table."
+            )
+        return int(kind.removeprefix("FLOAT[").removesuffix("]") or 0)

@@ -1,0 +1,115 @@
+"""Vectors in a Lance table: a folder `table.lance` that LanceDB opens too. Each load is a new version of the table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuplet._check import InputError, check_out_path, need_extra
+from tuplet.io.sources import nearest_name
+from tuplet.io.vector_stores import Neighbors, no_such_id, other_width
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("tuplet")
+INDEXED_FROM = 50_000  # rows; below, comparing with every vector takes a few milliseconds
+REFINE = 4  # times k candidates whose exact cosine is computed after an approximate search
+
+
+@dataclass(frozen=True)
+class LanceStore:
+    """The Lance table in the folder `path`."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, target: str) -> LanceStore:
+        """From `lance:folder/table`."""
+        path = Path(target.removeprefix("lance:"))
+        if not path.name:
+            raise InputError(f"{target} names no table. Write lance:folder/table.")
+        if path.suffix != ".lance":
+            path = path.with_name(f"{path.name}.lance")
+        if not path.parent.exists() and path.parent.parent.is_dir():
+            return cls(path)
+        check_out_path(path)
+        return cls(path)
+
+    def check(self, width: int, id_type: pa.DataType) -> None:
+        """Raise where the table holds vectors of another width."""
+        if self.path.exists():
+            there = self._width(self._open())
+            if there != width:
+                raise other_width(str(self.path), there, width)
+
+    def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
+        """A new version of the table; a large one gets an index of its vectors."""
+        lance = need_extra("lance", "stores", "A Lance store")
+        import pyarrow as pa
+
+        rows, kept = batches(), {"tuplet": metadata}
+        named = (batch.replace_schema_metadata(kept) for batch in rows)
+        reader = pa.RecordBatchReader.from_batches(rows.schema.with_metadata(kept), named)
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            data = lance.write_dataset(reader, str(self.path), mode="overwrite" if self.path.exists() else "create")
+            if data.count_rows() >= INDEXED_FROM:
+                data.create_index("vector", "IVF_HNSW_SQ", metric="cosine", num_partitions=1)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"{self.path} was not written ({error}). The version before is as it was.") from None
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        data = self._open()
+        return data.to_table().replace_schema_metadata(data.schema.metadata)
+
+    def nearest(self, names: list[str], k: int, method: str) -> list[Neighbors]:
+        """Neighbours by the index where there is one, unless `method` is "exact"."""
+        data = self._open()
+        indexed = any("vector" in index.get("fields", ()) for index in data.list_indices())
+        if method == "hnsw" and not indexed:
+            raise InputError(f"{self.path} has no index: it has under {INDEXED_FROM} rows. Say exact or auto.")
+        return [self._nearest(data, name, k, use_index=indexed and method != "exact") for name in names]
+
+    def _nearest(self, data: Any, name: str, k: int, *, use_index: bool) -> Neighbors:
+        import pyarrow as pa
+
+        number = pa.types.is_integer(data.schema.field("id").type)
+        if number and not name.lstrip("-").isdigit():
+            raise no_such_id(name, data.head(3)["id"].to_pylist())
+        text = name if number else "'" + name.replace("'", "''") + "'"
+        own = data.to_table(columns=["id", "vector"], filter=f"id = {text}")
+        if not own.num_rows:
+            raise no_such_id(name, data.head(3)["id"].to_pylist())
+        asked: dict[str, Any] = {"column": "vector", "q": own["vector"][0].values, "k": k + 1, "metric": "cosine"}
+        asked |= {"use_index": use_index, "refine_factor": REFINE if use_index else None}
+        table = data.to_table(columns=["id", "_distance"], nearest=asked)
+        pairs = zip(table["id"].to_pylist(), table["_distance"].to_pylist())
+        me = own["id"][0].as_py()
+        return [(i, 1.0 - (1.0 if d is None else float(d))) for i, d in pairs if i != me][:k]
+
+    def _open(self) -> Any:
+        lance = need_extra("lance", "stores", "A Lance store")
+        if not self.path.is_dir():
+            beside = sorted(p.stem for p in self.path.parent.glob("*.lance")) if self.path.parent.is_dir() else []
+            raise InputError(f"There is no table {self.path}." + nearest_name(self.path.stem, beside, "tables"))
+        try:
+            data = lance.dataset(str(self.path))
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"{self.path} is not a readable Lance table ({error}).") from None
+        self._width(data)
+        return data
+
+    def _width(self, data: Any) -> int:
+        import pyarrow as pa
+
+        names = data.schema.names
+        if not {"id", "vector"} <= set(names) or not pa.types.is_fixed_size_list(data.schema.field("vector").type):
+            raise InputError(
+                f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`."
+            )
+        return int(data.schema.field("vector").type.list_size)

@@ -1,0 +1,245 @@
+"""Object stores: s3://, gs://, abfs:// by pyarrow, az:// and any other by fsspec. A URI -> a local path, and back.
+
+What is read is copied once into the cache, block by block, and read from there like any file: a graph that is read
+twice, or again tomorrow, travels once. The copy is named by the URI and the sizes and times of its objects. Graph
+folders carry the checksum of each file, which is compared. What is written is made here and uploaded when it is whole.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tuplet._check import InputError
+from tuplet._files import locked, new_folder
+
+log = logging.getLogger("tuplet")
+BLOCK = 2**24  # bytes read at once
+TRIES, PAUSE = 4, 0.5  # attempts at a block, and seconds before the second
+TAGGED = 100  # folders of up to so many objects are asked for the ETag of each
+_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_DATABASES = ("postgresql", "postgres", "duckdb")
+_LAST = ("meta.json", "model.json", "config.json")  # uploaded last: without them a folder is not taken for whole
+Files = dict[str, tuple[str, int, Any]]  # name below the folder -> (path in the store, bytes, time)
+
+
+def is_remote(given: Any) -> bool:
+    """Whether `given` is a URI of an object store.
+
+    >>> is_remote("s3://bucket/edges.parquet"), is_remote("edges.parquet"), is_remote("postgresql://host/base")
+    (True, False, False)
+    """
+    scheme = _SCHEME.match(given) if isinstance(given, str) else None
+    return scheme is not None and scheme[1].lower() not in _DATABASES
+
+
+def local_path(given: Any) -> Any:
+    """`given`, or where it is the URI of an object store, the path of its local copy."""
+    return fetch(given) if is_remote(given) else given
+
+
+def cache_dir() -> Path:
+    """The folder for what was downloaded: TUPLET_CACHE, else the platform's cache folder."""
+    chosen = os.environ.get("TUPLET_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "tuplet"
+
+
+def filesystem(uri: str) -> tuple[Any, str]:
+    """The pyarrow filesystem of `uri`, and the path in it."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        return fs.FileSystem.from_uri(uri)
+    except pa.ArrowInvalid as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise InputError(f"{_shown(uri)} is not a usable URI ({error}).") from None
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{_shown(uri)} cannot be opened ({error}). Check bucket, region and credentials.") from None
+    try:
+        import fsspec
+
+        other, path = fsspec.core.url_to_fs(uri)
+    except (ImportError, ValueError, OSError) as error:
+        raise InputError(
+            f"{_shown(uri)} cannot be opened ({error}). s3://, gs:// and abfs:// need nothing more; others need "
+            "their fsspec package, such as adlfs for az://."
+        ) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(other)), path
+
+
+def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> Path:
+    """The local copy of the file, folder or pattern (`*`) behind `uri`; what is there already is not copied again."""
+    store, path = filesystem(uri)
+    files = _files(store, path, uri)
+    key = _key(store, uri, files)
+    home = cache_dir() / "remote"
+    name = "files" if "*" in path else path.rstrip("/").rsplit("/", 1)[-1] or "files"
+    place = home / key / name
+    single = list(files) == [""]
+    if not place.exists():
+        _make(home)
+        with locked(home / key, wait=3600):
+            if not place.exists():
+                with new_folder(home / key) as partial:
+                    _copy_all(store, files, partial / name, uri, progress)
+    log.info("%s is read from its copy %s", _shown(uri), place)
+    return place if single or place.is_dir() else home / key
+
+
+def _key(store: Any, uri: str, files: Files) -> str:
+    """The name of the copy: another one as soon as an object has changed."""
+    facts = [[name, size, str(when)] for name, (_, size, when) in sorted(files.items())]
+    if len(files) <= TAGGED:
+        facts += [[_tag(store, path)] for path, _, _ in files.values()]
+    where = [uri.rstrip("/"), os.environ.get("AWS_ENDPOINT_URL", "")]
+    return hashlib.blake2b(json.dumps([where, facts]).encode(), digest_size=12).hexdigest()
+
+
+def _tag(store: Any, path: str) -> str:
+    """What the store itself says identifies the content, where it does."""
+    try:
+        with store.open_input_stream(path) as file:
+            return str((file.metadata() or {}).get(b"ETag", ""))
+    except (OSError, NotImplementedError):
+        return ""
+
+
+def _files(store: Any, path: str, uri: str) -> Files:
+    """The objects that are meant; "" is the name of a single one."""
+    from pyarrow import fs
+
+    base = path.split("*")[0].rsplit("/", 1)[0] if "*" in path else path.rstrip("/")
+    try:
+        info = store.get_file_info(base)
+        if info.type == fs.FileType.File:
+            return {"": (base, info.size, info.mtime)}
+        found = (
+            [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
+        )
+    except OSError as error:
+        raise InputError(f"{_shown(uri)} cannot be read ({error}). Check bucket, region and credentials.") from None
+    files = {
+        item.path[len(base) :].lstrip("/"): (item.path, item.size, item.mtime)
+        for item in found
+        if item.type == fs.FileType.File and ("*" not in path or fnmatch.fnmatch(item.path, path))
+    }
+    if not files:
+        raise InputError(f"There is nothing at {_shown(uri)}. Check the bucket and the path.")
+    return files
+
+
+def _copy_all(store: Any, files: Files, target: Path, uri: str, progress: Any) -> None:
+    total, done = max(1, sum(size for _, size, _ in files.values())), 0
+    sums: dict[str, str] = {}
+    for name, (path, size, _) in files.items():
+        place = target / name if name else target
+        place.parent.mkdir(parents=True, exist_ok=True)
+        sums[name] = _copy(store, path, size, place, uri)
+        done += size
+        if progress is not None:
+            progress("download", done / total)
+    _check_sums(target, sums, uri)
+
+
+def _copy(store: Any, path: str, size: int, place: Path, uri: str) -> str:
+    """Copy one object block by block; its blake2b as `file_sum` tells it."""
+    digest = hashlib.blake2b(digest_size=16)
+    with place.open("wb") as out:
+        at = 0
+        while at < size:
+            block = _block(store, path, at, min(BLOCK, size - at), uri)
+            digest.update(block)
+            out.write(block)
+            at += len(block)
+    return digest.hexdigest()
+
+
+def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
+    for i in range(1, TRIES + 1):
+        try:
+            with store.open_input_file(path) as file:
+                file.seek(at)
+                block: bytes = file.read(size)
+            if len(block) == size:
+                return block
+            error: Exception = EOFError(f"{len(block)} of {size} bytes came")
+        except OSError as problem:
+            error = problem
+        if i < TRIES:
+            log.warning("%s: the connection is lost (%s); trying again", path, error)
+            time.sleep(PAUSE * i)
+    raise InputError(
+        f"{_shown(uri)} was lost while {path} was read ({error}), {TRIES} times. Nothing was kept; run it again."
+    )
+
+
+def _check_sums(target: Path, sums: dict[str, str], uri: str) -> None:
+    """Compare the files of a graph folder with the checksums in its meta.json."""
+    if "meta.json" not in sums:
+        return
+    try:
+        arrays = json.loads((target / "meta.json").read_text(encoding="utf-8")).get("arrays", {})
+        wrong = [name for name, entry in arrays.items() if sums.get(f"{name}.npy") != entry["blake2b"]]
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise InputError(f"{_shown(uri)} has a damaged meta.json ({error!r}). Upload the graph again.") from None
+    if wrong:
+        raise InputError(
+            f"{_shown(uri)}: {wrong[0]}.npy is absent or has another checksum than meta.json says. Nothing was kept; "
+            "upload the graph again."
+        )
+
+
+@contextmanager
+def uploaded(uri: str) -> Iterator[Path]:
+    """A local path to write to; when all went well, what lies there is uploaded to `uri`."""
+    filesystem(uri)  # a URI that cannot be used is told before the work
+    name = uri.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+    with tempfile.TemporaryDirectory(prefix="tuplet-upload-") as folder:
+        yield Path(folder) / name
+        upload(Path(folder) / name, uri)
+
+
+def upload(path: Path, uri: str) -> None:
+    """Copy a file or a folder to `uri`; the file that makes a folder whole goes last."""
+    store, target = filesystem(uri)
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
+    files.sort(key=lambda file: file.name in _LAST)
+    for file in files:
+        place = target if path.is_file() else f"{target.rstrip('/')}/{file.relative_to(path).as_posix()}"
+        try:
+            with file.open("rb") as source, store.open_output_stream(place) as out:
+                shutil.copyfileobj(source, out, BLOCK)
+            size = store.get_file_info(place).size
+        except OSError as error:
+            raise InputError(f"{_shown(uri)} cannot be written ({error}). Check bucket and credentials.") from None
+        if size != file.stat().st_size:
+            raise InputError(f"{_shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The cache folder {folder} cannot be made ({error}). Set TUPLET_CACHE to another."
+        ) from None
+
+
+def _shown(uri: str) -> str:
+    """`uri` without key and secret."""
+    return re.sub(r"://[^/@?]*:[^@/]*@", "://***@", uri)
