@@ -22,7 +22,6 @@ from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, suppo
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
-_GAPS = {"missing": "zero", "unmatched": "keep"}
 datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
 
 
@@ -30,13 +29,13 @@ datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_
 def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOpt = False) -> None:
     """Nodes, edges, degrees, components, features, homophily, and what the filter will need.
 
-    Gaps in a table are shown, not refused: nodes of one file alone are kept, and missing values count as 0 here.
+    Nodes of one file alone are shown, not refused: they are kept here, unless --unmatched says otherwise.
     """
     from tuplet.filters import GraphFilter
 
     tables = is_edge_list(graph) and "features" in how
-    gaps = {name: value for name, value in _GAPS.items() if tables and name not in how}
-    g = load_graph(graph, how, **gaps)
+    keep = {"unmatched": "keep"} if tables and "unmatched" not in how else {}
+    g = load_graph(graph, how, **keep)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
     if as_json:

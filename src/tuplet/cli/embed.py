@@ -92,7 +92,7 @@ def embed(
     if model is not None:
         _check_unused(training, how)
         estimator = _loaded(model)
-        g = load_graph(graph, how)
+        g = load_graph(graph, how, preparation=estimator.preparation_)
         with progress_bars(quiet) as progress:
             made = _apply(estimator, g, new, how, progress)
     else:

@@ -41,12 +41,13 @@ def encode(
     exclude: Sequence[str] = (),
     scale: bool = True,
     missing: str = "role",
+    preparation: Preparation | None = None,
     what: str = "the features",
 ) -> Encoded:
     """The features of `columns`; `chunks()` gives the table from its beginning, whole or in parts, twice.
 
     `chosen`: the user named the columns, so none of them is left out for what it looks like. `missing` other than
-    "role": rows without a value are zero, for the caller to fill.
+    "role": rows without a value are zero, for the caller to fill. `preparation`: nothing is learned, this is used.
     """
     for name in [*categorical, *tokens, *(roles or ()), *exclude]:
         if name not in columns:
@@ -56,18 +57,35 @@ def encode(
         raise InputError(f"There are no columns besides the ids in {what}. Give at least one feature column.")
     if missing == "error":
         check_missing(chunks, [name for name in columns if name not in exclude], what)
+    if preparation is not None:
+        return _encoded(preparation, chunks, missing, new=True)
     separators = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens)
     found = Preparation.fit(
         chunks, label=label, columns=columns if chosen else None, exclude=exclude, separators=separators, scale=scale,
         roles={**dict.fromkeys(categorical, "category"), **(roles or {})}, gaps=missing == "role",
     )  # fmt: skip
-    return Encoded(found.feature_names, lambda: _blocks(found, chunks, keep=missing == "role"), found)
+    return _encoded(found, chunks, missing, new=False)
 
 
-def _blocks(found: Preparation, chunks: Chunks, *, keep: bool) -> Iterator[list[Block]]:
-    for chunk in chunks():
-        blocks = found.blocks(chunk)
-        yield blocks if keep else [_emptied(block) for block in blocks]
+def as_preparation(given: Any) -> Preparation | None:
+    """The preparation that was given: itself, or that of a fitted model."""
+    found = getattr(given, "preparation_", given)
+    if found is None and given is not None:
+        raise InputError(f"This {type(given).__name__} was not fitted on a table: it knows no preparation. Leave it out.")
+    if found is not None and not isinstance(found, Preparation):
+        raise InputError(f"preparation must be a fitted model or a graph's preparation, got {type(given).__name__}.")
+    return found
+
+
+def _encoded(found: Preparation, chunks: Chunks, missing: str, *, new: bool) -> Encoded:
+    keep = missing == "role"
+
+    def blocks() -> Iterator[list[Block]]:
+        for chunk in chunks():
+            made = found.blocks(chunk, new=new)
+            yield made if keep else [_emptied(block) for block in made]
+
+    return Encoded(found.feature_names, blocks, found)
 
 
 def _emptied(block: Block) -> Block:

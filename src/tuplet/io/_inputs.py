@@ -23,9 +23,10 @@ DEFAULTS: dict[str, Any] = {
     "source": None, "target": None, "weight": None, "id": None, "columns": None, "categorical": (), "tokens": (),
     "roles": None, "exclude": (), "scale": True,
     "label": None, "directed": False, "missing": "role", "unmatched": "error", "header": None, "separator": None,
-    "comment": "#",
+    "comment": "#", "preparation": None,
 }  # fmt: skip
-_OF_FEATURES = ("columns", "categorical", "tokens", "roles", "exclude", "scale", "missing")
+_STEERING = ("columns", "categorical", "tokens", "roles", "exclude", "scale")  # what is made of the columns
+_OF_FEATURES = (*_STEERING, "missing")
 _OF_NODES = ("id", "label", "unmatched")
 _OF_TEXT = ("header", "separator", "comment")
 
@@ -47,6 +48,12 @@ class Inputs:
         text = {name: options[name] for name in _OF_TEXT}
         matrix = as_matrix(features)
         has_table = features is not None and matrix is None
+        if options["preparation"] is not None and not has_table:
+            used = ", ".join(column.encoder.name for column in options["preparation"].columns[:5])
+            raise InputError(
+                f"There is no table of features, but the features were prepared from one with the columns {used}, .. . "
+                f"Give it: {option('features')}"
+            )
         _check_used(options, _OF_FEATURES if not has_table else (), "no table of features is given")
         no_table = not has_table and labels is None
         _check_used(options, _OF_NODES if no_table else (), "no table of features or labels is given")
@@ -54,7 +61,10 @@ class Inputs:
         named = {"id": options["id"], "label": options["label"]}
         x_table = None
         if has_table:
+            made = options["preparation"]
+            _check_used(options, _STEERING if made is not None else (), "that was decided when the preparation was learned")
             free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"])]
+            free += [] if made is None else made.text_columns
             apart = labels is not None
             x_table = open_features(
                 features,
@@ -63,6 +73,7 @@ class Inputs:
                 columns=options["columns"],
                 free=free,
                 labels_apart=apart,
+                usual_label=None if made is None else made.label,
                 in_memory=in_memory,
             )
         y_table = None if labels is None else open_labels(labels, text, **named)
@@ -106,7 +117,8 @@ class Inputs:
 
 def encoding(table: NodeTable, options: dict[str, Any]) -> dict[str, Any]:
     """What `encode` needs to know of the options."""
-    own = {name: options[name] for name in ("categorical", "tokens", "roles", "exclude", "scale", "missing")}
+    names = ("categorical", "tokens", "roles", "exclude", "scale", "missing", "preparation")
+    own = {name: options.get(name) for name in names}
     return {**own, "label": table.label, "chosen": options["columns"] is not None}
 
 

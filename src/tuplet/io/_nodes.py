@@ -18,6 +18,7 @@ from tuplet.io._cells import NULL_WORDS, ColumnTypes
 from tuplet.io._edges import check_most_rows, check_some_rows
 from tuplet.io._ids import check_unique, examples, id_column, look_up, unify, would_match
 from tuplet.io._tables import Table, open_table
+from tuplet.io.preparation._roles import LABEL_NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,6 @@ log = logging.getLogger("tuplet")
 
 UNMATCHED = ("error", "keep", "drop")
 _ID_NAMES = ("id", "node_id", "node", "nodeid", "node id")
-_LABEL_NAMES = ("label", "class", "y", "target")
 
 
 class NodeTable:
@@ -80,11 +80,12 @@ class NodeTable:
 
 def open_features(
     features: Any, text: dict[str, Any], *, id: str | None, columns: Sequence[str] | None, label: str | None,
-    free: Sequence[str] = (), labels_apart: bool = False, in_memory: bool = True,
+    free: Sequence[str] = (), labels_apart: bool = False, in_memory: bool = True, usual_label: str | None = None,
 ) -> NodeTable:  # fmt: skip
     """The feature table. A column named as labels usually are is the label, and no feature unless `columns` says so.
 
-    `label` names another; `labels_apart`: the labels come from a table of their own.
+    `label` names another, `usual_label` one that is the label where the table has it; `labels_apart`: the labels come
+    from a table of their own.
     """
     table = open_table(features, "The features", **text)
     key = id_name(table.names, id, "the features")
@@ -94,8 +95,10 @@ def open_features(
             raise InputError(
                 f"There is no {kind} {name!r}.{nearest(name, table.names)} The columns are: {', '.join(table.names)}."
             )
+    if label is None and not labels_apart and usual_label in table.names:
+        label = usual_label
     usual = [
-        name for name in table.names if name.lower() in _LABEL_NAMES and name not in (columns or ()) and name != key
+        name for name in table.names if name.lower() in LABEL_NAMES and name not in (columns or ()) and name != key
     ]
     found = label if label is not None else _one_label(usual, "the features")
     if label is None and found is not None:
@@ -113,7 +116,7 @@ def open_labels(labels: Any, text: dict[str, Any], *, id: str | None, label: str
     if label is not None and label not in others:
         hint = nearest(label, others)
         raise InputError(f"There is no label column {label!r}.{hint} The columns are: {', '.join(table.names)}.")
-    usual = _one_label([name for name in others if name.lower() in _LABEL_NAMES], "the labels")
+    usual = _one_label([name for name in others if name.lower() in LABEL_NAMES], "the labels")
     found = label or usual or (others[0] if len(others) == 1 else None)
     if found is None:
         listed = ", ".join(others) or "none but the ids"
@@ -188,11 +191,12 @@ def node_order(
             f"{examples(strangers)}.{would_match(strangers, others)} Say {option('unmatched', 'keep')} to keep them "
             f"as isolated nodes, or {option('unmatched', 'drop')}."
         )
-    if len(others) and missing in ("role", "error"):
+    if len(others) and (missing == "error" or (missing == "role" and unmatched == "error")):
         raise InputError(
             f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
-            f"{examples(others)}.{would_match(others, strangers)} Fill their rows with {option('missing', 'zero')}, "
-            f"'mean' or 'propagate', or leave the nodes out with {option('unmatched', 'drop')}."
+            f"{examples(others)}.{would_match(others, strangers)} Keep them with rows of zeros by "
+            f"{option('unmatched', 'keep')}, fill their rows with {option('missing', 'mean')} or 'propagate', or leave "
+            f"the nodes out with {option('unmatched', 'drop')}."
         )
     return pa.concat_arrays([listed, others])
 

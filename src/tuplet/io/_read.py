@@ -10,7 +10,7 @@ from typing import Any
 from tuplet._check import InputError
 from tuplet.graph import Graph
 from tuplet.io._edges import adjacency
-from tuplet.io._features import encode
+from tuplet.io._features import as_preparation, encode
 from tuplet.io._ids import is_range, look_up, to_numpy, unique_ids
 from tuplet.io._inputs import Inputs, encoding, given_options
 from tuplet.io._missing import fill, side_by_side, spread
@@ -40,6 +40,7 @@ def read_graph(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    preparation: Any = None,
     name: str = "",
 ) -> Graph:
     """The graph in one, two or three tables: edges, node features and labels.
@@ -57,13 +58,15 @@ def read_graph(
     Each feature column gets a role by its type, name and values, and becomes features by it: docs/preparation.md.
     `roles` ({"size": "number", "kind": "category"}) overrules that, `categorical` names categories, `tokens` text
     columns of tokens with their separator, `exclude` columns to leave out. `scale` False keeps numbers and counts as
-    they are. `graph.preparation.rows()` says what was done.
+    they are. `graph.preparation.rows()` says what was done. With `preparation`, a fitted model or another graph's
+    `preparation`, nothing is learned from the table: its columns pass the way that was learned before, as a model
+    that is to embed this graph needs it.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
     `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
     `missing` says how absent feature values are filled: by the column's "role", "zero", "mean" of the column, or
-    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are an error
-    for "role" too, else they are filled in the same way.
+    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are filled in
+    the same way; for "role" they are an error, or with `unmatched` "keep" rows of zeros.
     `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})
@@ -73,7 +76,7 @@ def read_graph(
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
                "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
-               "separator": separator, "comment": comment}  # fmt: skip
+               "separator": separator, "comment": comment, "preparation": as_preparation(preparation)}  # fmt: skip
     whole = _whole_graph(edges, features, labels, options)
     if whole is not None:
         return whole.with_(name=name or whole.name)

@@ -64,7 +64,10 @@ def read_new_nodes(
     text = {"header": header, "separator": separator, "comment": comment}
     if features is None or as_matrix(features) is not None:
         raise InputError("The features of new nodes need an id column. Give a table, not a matrix.")
-    table = open_features(features, text, id=id, columns=None, label=None, free=[*categorical, *tokens])
+    made = graph.preparation
+    free = [*categorical, *tokens, *([] if made is None else made.text_columns)]
+    usual = None if made is None else made.label
+    table = open_features(features, text, id=id, columns=None, label=None, free=free, usual_label=usual)
     found = EdgeTable.open(edges, source, target, weight, text).read()
     old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), table.ids, found.source, found.target)
     known = look_up(ids, old) >= 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 from tuplet.graph import Graph
 
 log = logging.getLogger("tuplet")
@@ -15,6 +15,7 @@ log = logging.getLogger("tuplet")
 
 def check_columns(model: Any, graph: Graph) -> None:
     """Raise unless `graph` has the feature columns that `model` was fitted on: their number, names where known."""
+    check_prepared(model, graph)
     fitted = int(model.n_features_in_)
     if graph.n_features != fitted:
         raise InputError(
@@ -27,6 +28,23 @@ def check_columns(model: Any, graph: Graph) -> None:
         raise InputError(
             f"Feature column {place} of the graph is {graph.feature_names[place]!r}, but the model was fitted on "
             f"{names[place]!r} there. Give the same columns in the same order."
+        )
+
+
+def check_prepared(model: Any, graph: Graph) -> None:
+    """Raise where the graph's columns were made in another way than those that `model` was fitted on."""
+    own, found = getattr(model, "preparation_", None), graph.preparation
+    if found is None or found.as_it_is or (own is not None and own.makes_same(found)):
+        return
+    if own is not None:
+        raise InputError(
+            "The graph's columns were prepared anew, by its own table; the model knows another preparation. Read the "
+            "tables with read_graph(.., preparation=model)."
+        )
+    if found.scaled:
+        raise InputError(
+            "The graph's columns were scaled by their own table, but the model was fitted on features as they are. "
+            f"Read the tables with {option('scale', False)}."
         )
 
 

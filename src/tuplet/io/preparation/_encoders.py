@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 from tuplet.io.preparation import values as read
 
 MANY_GAPS = (0.05, 0.5)  # between these shares of missing values, a column of its own says where they are
@@ -283,7 +283,7 @@ class Words:
         tokens, rows = read.flat_tokens(lists)
         found, frequency, total = _document_counts(tokens, rows)
         if not found:
-            raise InputError(f"Column {name!r} holds no tokens at all. Leave it out with exclude=.")
+            raise InputError(f"Column {name!r} holds no tokens at all. Leave it out: {option('exclude', [name])}.")
         least = _least(len(column)) if weighted else 1
         if not any(count >= least for count in frequency):
             least = 1

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuplet._check import InputError, check_choice
+from tuplet._check import InputError, check_choice, nearest, option
 from tuplet.io.preparation._encoders import Categories, Dates, Encoder, Numbers, Plain, Vectors, Words
 from tuplet.io.preparation._roles import LABEL_NAMES, ROLES, find_role, like_numbers
 from tuplet.io.preparation.values import is_number, missing_of
@@ -55,7 +54,7 @@ def plan_columns(sample: pa.Table, plan: Plan) -> tuple[tuple[Column, ...], list
     order = [name for name in plan.columns or names if name not in set(out)]
     if not order:
         why = "; ".join(f"{line[0]}: {line[-1]}" for line in left[:5]) or "there is none"
-        raise InputError(f"No column can be used as a feature ({why}). Give others, or name one in columns=.")
+        raise InputError(f"No column can be used as a feature ({why}). Give others, or name one: {option('columns')}")
     return tuple(_planned(name, found[name][0], sample, plan, name in alike) for name in order), left
 
 
@@ -90,9 +89,7 @@ def _checked_names(sample: pa.Table, plan: Plan) -> list[str]:
         raise InputError(f"Two columns have the name {twice!r}. Rename one of them.")
     for name in (*(plan.columns or ()), *plan.exclude, *plan.roles, *plan.separators):
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"There is no column {name!r}. The columns are: {', '.join(names)}.{hint}")
+            raise InputError(f"There is no column {name!r}.{nearest(name, names)} The columns are: {', '.join(names)}.")
     for role in plan.roles.values():
         check_choice("role", role, ROLES)
     return names
@@ -111,14 +108,14 @@ def _left_by_name(name: str, plan: Plan, asked: set[str]) -> str | None:
 def _natural(role: str, column: Any, name: str) -> str:
     """The role of a column that was asked for though it would be left out."""
     if role == "out:empty":
-        raise InputError(f"Column {name!r} has no value at all. Leave it out.")
+        raise InputError(f"Column {name!r} has no value at all. Leave it out: {option('exclude', [name])}.")
     return "number" if is_number(column.type) else "category"
 
 
 def _planned(name: str, role: str, sample: pa.Table, plan: Plan, alike: bool) -> Column:
     column = sample.column(name)
     if missing_of(column).all() and not alike:
-        raise InputError(f"Column {name!r} has no value at all. Leave it out.")
+        raise InputError(f"Column {name!r} has no value at all. Leave it out: {option('exclude', [name])}.")
     if alike:
         return Column(
             Plain.fit(name, column, gaps=False), "plain", "plain", note="one of many like numbers, as it is"

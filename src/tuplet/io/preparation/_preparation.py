@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tuplet._check import InputError, check_choice
+from tuplet._check import InputError, check_choice, nearest
 from tuplet.io._columns import Block
 from tuplet.io._missing import side_by_side
-from tuplet.io.preparation._encoders import ENCODERS, Encoder, Words
+from tuplet.io.preparation._encoders import ENCODERS, Categories, Encoder, Plain, Vectors, Words
 from tuplet.io.preparation._plan import Column, Plan, plan_columns
 from tuplet.io.preparation._sample import sample_rows
 from tuplet.io.preparation._weights import copies_of_label, weighed
@@ -103,6 +102,21 @@ class Preparation:
         """The names of the feature columns, in order."""
         return tuple(name for column in self.columns for name in column.encoder.names)
 
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns whose values are compared as texts: categories, words and tokens."""
+        kinds = (Categories, Words)
+        return [column.encoder.name for column in self.columns if isinstance(column.encoder, kinds)]
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether a table's features do not depend on what was learned from it: numbers and vectors as they are."""
+        return all(isinstance(one.encoder, Plain | Vectors) and one.factor == 1 for one in self.columns)
+
+    def makes_same(self, other: Preparation) -> bool:
+        """Whether both make the same features of any table without gaps."""
+        return [_core(column) for column in self.columns] == [_core(column) for column in other.columns]
+
     def lines(self) -> list[Line]:
         """What became of each column: those in use, then those left out. Many like numbers have one line."""
         like = [column for column in self.columns if column.block == "plain"]
@@ -179,8 +193,7 @@ class Preparation:
         names = table.column_names
         for column in self.columns:
             if column.encoder.name not in names:
-                near = difflib.get_close_matches(column.encoder.name, names, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
+                hint = nearest(column.encoder.name, names)
                 raise InputError(
                     f"The column {column.encoder.name!r} is missing; the features were prepared with it. The columns "
                     f"are: {', '.join(names)}.{hint}"
@@ -213,6 +226,15 @@ def _tell_strange(encoder: Encoder, strange: int, total: int) -> None:
             total,
             100 * share,
         )
+
+
+def _core(column: Column) -> tuple[Any, ...]:
+    """What the features of a column depend on, apart from the filling of gaps in plain numbers."""
+    encoder = column.encoder
+    if isinstance(encoder, Plain):
+        encoder = replace(encoder, fill=0.0)
+    idf = encoder.idf.tobytes() if isinstance(encoder, Words) else b""
+    return type(encoder), encoder, idf, column.factor
 
 
 def _plain(value: Any) -> Any:

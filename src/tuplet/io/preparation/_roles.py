@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 from tuplet.io.preparation import values as read
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def find_role(name: str, column: pa.ChunkedArray) -> Found:
     if read.is_text(kind):
         return _text_role(name, column, missing)
     raise InputError(
-        f"Column {name!r} holds {kind}, which is not a feature. Convert it to numbers, or leave it out with exclude=."
+        f"Column {name!r} holds {kind}, which is not a feature. Convert it to numbers, or leave it out: "
+        f"{option('exclude', [name])}."
     )
 
 
@@ -67,7 +68,7 @@ def _list_role(name: str, kind: Any) -> Found:
         return "vector", ""
     if read.is_text(inner) or pa.types.is_integer(inner):
         return "tokens", ""
-    raise InputError(f"Column {name!r} holds {kind}, which is not a feature. Leave it out with exclude=.")
+    raise InputError(f"Column {name!r} holds {kind}, which is not a feature. Leave it out: {option('exclude', [name])}.")
 
 
 def _number_role(name: str, column: Any, missing: Any) -> Found:
@@ -144,7 +145,7 @@ def _text_of_numbers(name: str, column: Any, known: Any, levels: int) -> Found |
         raise InputError(
             f"Column {name!r} holds text in {int((~number).sum())} of {len(number)} values, first "
             f"{text[first].as_py()!r} in row {first + 1}; the others are numbers. Correct or empty them, or say "
-            f"categorical=[{name!r}]."
+            f"{option('categorical', [name])}."
         )
     coded = bool(pc.any(pc.match_substring_regex(known, r"^0\d")).as_py())
     return None if coded or levels <= 50 else ("number", "read from text")

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tuplet._check import option
 from tuplet.io.preparation._plan import Column
 from tuplet.io.preparation.values import missing_of, texts
 
@@ -72,7 +73,8 @@ def copies_of_label(sample: pa.Table, columns: Sequence[Column], label: str | No
     candidates = [column for column in columns if column.role in ("category", "number", "boolean", "plain")]
     classes = _codes(sample.column(label))
     copies = [c.encoder.name for c in candidates if _name_each_other(_codes(sample.column(c.encoder.name)), classes)]
-    return [f"Column {name!r} is a copy of the label {label!r}. Leave it out with exclude=." for name in copies]
+    say = "Column {!r} is a copy of the label {!r}. Leave it out: {}."
+    return [say.format(name, label, option("exclude", [name])) for name in copies]
 
 
 def _codes(column: Any) -> NDArray[np.int64]:

@@ -1,0 +1,115 @@
+"""A model's preparation on other tables: read_graph(preparation=), transform, --model, --new."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tuplet import DMATi, InputError, load, read_graph
+
+KINDS = ["oak", "ash", "elm"]
+
+
+def tables(n: int, seed: int, *, factor: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    ids = [f"{seed}-{i}" for i in range(n)]
+    nodes = pd.DataFrame(
+        {
+            "id": ids,
+            "size": np.round(np.exp(rng.normal(3, 1, n)) * factor, 2),
+            "code": rng.choice(["01", "02", "10"], n),
+            "kind": rng.choice(KINDS, n),
+        }
+    )
+    edges = pd.DataFrame({"source": ids, "target": np.roll(ids, 1)})
+    return edges, nodes
+
+
+def model_of(graph):
+    return DMATi((8,), epochs=1, seed=0).fit(graph)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return model_of(read_graph(*tables(40, 0), label="kind"))
+
+
+def test_another_table_passes_the_way_that_the_model_learned(model):
+    edges, nodes = tables(30, 1, factor=50.0)
+    graph = read_graph(edges, nodes, preparation=model)
+    assert graph.feature_names == model.feature_names_in_ and graph.preparation is model.preparation_
+    expected = model.preparation_.transform(read_graph_table(nodes))
+    np.testing.assert_array_equal(dense(graph.x), dense(expected))
+    assert graph.n_classes == 3  # the label of the model is the label here too
+    assert model.transform(graph).shape == (30, 8)
+
+
+def test_a_graph_prepared_anew_is_refused_with_the_remedy(model):
+    with pytest.raises(InputError, match=r"prepared anew.*read_graph\(.., preparation=model\)"):
+        model.transform(read_graph(*tables(30, 1, factor=50.0), label="kind"))
+
+
+def test_a_model_of_plain_features_refuses_scaled_ones():
+    plain = read_graph(tables(40, 0)[0], tables(40, 0)[1][["id", "size"]], scale=False)
+    model = model_of(plain.with_(preparation=None))
+    edges, nodes = tables(30, 1)
+    with pytest.raises(InputError, match="scaled by their own table.*scale=False"):
+        model.transform(read_graph(edges, nodes[["id", "size"]]))
+    assert len(model.transform(read_graph(edges, nodes[["id", "size"]], scale=False))) == 30
+
+
+def test_a_missing_column_is_named(model):
+    edges, nodes = tables(30, 1)
+    with pytest.raises(InputError, match="column 'size' is missing.*Did you mean 'sise'"):
+        read_graph(edges, nodes.rename(columns={"size": "sise"}), preparation=model)
+
+
+def test_many_unseen_levels_are_warned_about(model, caplog):
+    edges, nodes = tables(30, 1)
+    with caplog.at_level(logging.WARNING, logger="tuplet"):
+        read_graph(edges, nodes.assign(code="77"), preparation=model)
+    assert "column 'code': 30 of 30 values are not known" in caplog.text
+
+
+def test_options_that_would_not_be_used_are_refused(model):
+    with pytest.raises(InputError, match="scale=False has nothing to work on"):
+        read_graph(*tables(30, 1), preparation=model, scale=False)
+    with pytest.raises(InputError, match="no table of features.*size, code"):
+        read_graph(tables(30, 1)[0], preparation=model)
+    with pytest.raises(InputError, match="preparation must be a fitted model"):
+        read_graph(*tables(30, 1), preparation="model")
+
+
+def test_codes_stay_texts_in_a_text_file(model, tmp_path):
+    edges, nodes = tables(30, 1)
+    nodes["code"] = "10"  # a column of numbers, as far as this file tells
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    graph = read_graph(edges, tmp_path / "nodes.csv", preparation=model)
+    assert (dense(graph.x)[:, graph.feature_names.index("code=10")] > 0).all()
+
+
+def test_the_command_line_uses_the_preparation_of_the_model(tmp_path, run_cli):
+    for seed, factor in ((0, 1.0), (1, 50.0)):
+        edges, nodes = tables(40, seed, factor=factor)
+        edges.to_csv(tmp_path / f"edges{seed}.csv", index=False)
+        nodes.to_csv(tmp_path / f"nodes{seed}.csv", index=False)
+    at = lambda name: str(tmp_path / name)  # noqa: E731
+    first = ["embed", at("edges0.csv"), "-f", at("nodes0.csv"), "--label", "kind", "--method", "DMAT-i", "-q"]
+    settings = ["--set", "epochs=1", "--set", "layer_sizes=(8,)", "-o", at("v0.npy"), "--save-model", at("model")]
+    assert run_cli(*first, *settings).exit_code == 0
+    again = ["embed", at("edges1.csv"), "-f", at("nodes1.csv"), "--model", at("model"), "-q", "-o", at("v1.npy")]
+    assert run_cli(*again).exit_code == 0
+    graph = read_graph(at("edges1.csv"), at("nodes1.csv"), preparation=load(at("model")))
+    np.testing.assert_array_equal(np.load(at("v1.npy")), load(at("model")).transform(graph))
+    assert "--no-scale has nothing to work on" in run_cli(*again, "--no-scale").output
+
+
+def read_graph_table(frame: pd.DataFrame):
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def dense(x) -> np.ndarray:
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
