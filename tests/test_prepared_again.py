@@ -89,20 +89,20 @@ def test_codes_stay_texts_in_a_text_file(model, tmp_path):
     assert (dense(graph.x)[:, graph.feature_names.index("code=10")] > 0).all()
 
 
-def test_the_command_line_uses_the_preparation_of_the_model(tmp_path, run_cli):
+def test_the_command_line_uses_the_preparation_of_the_model(tmp_path, run):
     for seed, factor in ((0, 1.0), (1, 50.0)):
         edges, nodes = tables(40, seed, factor=factor)
         edges.to_csv(tmp_path / f"edges{seed}.csv", index=False)
         nodes.to_csv(tmp_path / f"nodes{seed}.csv", index=False)
     at = lambda name: str(tmp_path / name)  # noqa: E731
     first = ["embed", at("edges0.csv"), "-f", at("nodes0.csv"), "--label", "kind", "--method", "DMAT-i", "-q"]
-    settings = ["--set", "epochs=1", "--set", "layer_sizes=(8,)", "-o", at("v0.npy"), "--save-model", at("model")]
-    assert run_cli(*first, *settings).exit_code == 0
+    settings = ["--set", "epochs=1", "--dim", "8", "-o", at("v0.npy"), "--save-model", at("model")]
+    assert run(*first, *settings)[0] == 0
     again = ["embed", at("edges1.csv"), "-f", at("nodes1.csv"), "--model", at("model"), "-q", "-o", at("v1.npy")]
-    assert run_cli(*again).exit_code == 0
+    assert run(*again)[0] == 0
     graph = read_graph(at("edges1.csv"), at("nodes1.csv"), preparation=load(at("model")))
     np.testing.assert_array_equal(np.load(at("v1.npy")), load(at("model")).transform(graph))
-    assert "--no-scale has nothing to work on" in run_cli(*again, "--no-scale").output
+    assert "--no-scale has nothing to work on" in run(*again, "--no-scale")[2]
 
 
 def read_graph_table(frame: pd.DataFrame):

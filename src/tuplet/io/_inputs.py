@@ -48,8 +48,9 @@ class Inputs:
         text = {name: options[name] for name in _OF_TEXT}
         matrix = as_matrix(features)
         has_table = features is not None and matrix is None
-        if options["preparation"] is not None and not has_table:
-            used = ", ".join(column.encoder.name for column in options["preparation"].columns[:5])
+        made = options.get("preparation")  # convert has none
+        if made is not None and not has_table:
+            used = ", ".join(column.encoder.name for column in made.columns[:5])
             raise InputError(
                 f"There is no table of features, but the features were prepared from one with the columns {used}, .. . "
                 f"Give it: {option('features')}"
@@ -61,7 +62,6 @@ class Inputs:
         named = {"id": options["id"], "label": options["label"]}
         x_table = None
         if has_table:
-            made = options["preparation"]
             _check_used(options, _STEERING if made is not None else (), "that was decided when the preparation was learned")
             free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"])]
             free += [] if made is None else made.text_columns

@@ -89,7 +89,7 @@ def from_igraph(
 
 
 def to_igraph(graph: Graph) -> Any:
-    """An igraph graph with vertex attributes `name` (if the nodes have ids) and `label`, and edge weights.
+    """An igraph graph with vertex attributes `name` (if the nodes have ids), `x` (lists) and `label`, and edge weights.
 
     >>> from tuplet import load_dataset
     >>> to_igraph(load_dataset("cora")).ecount()
@@ -100,6 +100,9 @@ def to_igraph(graph: Graph) -> Any:
     out = igraph.Graph(n=graph.n_nodes, edges=pairs.tolist(), directed=graph.directed)
     if graph.ids is not None:
         out.vs["name"] = [str(node) for node in graph.ids]
+    x: Any = graph.x
+    if x is not None:
+        out.vs["x"] = (x.toarray() if sp.issparse(x) else np.asarray(x)).tolist()
     if graph.y is not None:
         out.vs["label"] = graph.y.tolist()
     if weights is not None:

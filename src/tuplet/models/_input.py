@@ -75,9 +75,10 @@ def _from_library(X: Any) -> Graph:
     if library == "networkx" and hasattr(X, "nodes"):
         nodes = {key for _, known in X.nodes(data=True) for key in known}
         edges = {key for *_, known in X.edges(data=True) for key in known}
-        return Graph.from_networkx(X, **_attributes(nodes, edges))
+        return Graph.from_networkx(X, **_attributes(nodes, edges, "from_networkx"))
     if library == "igraph" and hasattr(X, "vs"):
-        return Graph.from_igraph(X, **_attributes(set(X.vs.attributes()), set(X.es.attributes())))
+        nodes = set(X.vs.attributes()) - {"name", "_nx_name"}
+        return Graph.from_igraph(X, **_attributes(nodes, set(X.es.attributes()), "from_igraph"))
     if library == "torch_geometric":
         return Graph.from_pyg(X)
     if sp.issparse(X) and X.shape[0] == X.shape[1]:
@@ -85,7 +86,15 @@ def _from_library(X: Any) -> Graph:
     raise InputError(f"Got {type(X).__name__} without a graph. Give a Graph, or features and adjacency=A.")
 
 
-def _attributes(nodes: set[str], edges: set[str]) -> dict[str, Any]:
+def _attributes(nodes: set[str], edges: set[str], maker: str) -> dict[str, Any]:
+    """What of a graph's attributes is taken, as options of `maker`; the others are named in a warning."""
+    unused = sorted(str(name) for name in nodes - {"x", "label"})
+    if unused:
+        log.warning(
+            "node attributes %s are not used. Name features and label yourself: Graph.%s(graph, [..], label=..)",
+            ", ".join(unused[:5]),
+            maker,
+        )
     options: dict[str, Any] = {"features": ["x"]} if "x" in nodes else {}
     options |= {"label": "label"} if "label" in nodes else {}
     return options | ({"weight": "weight"} if "weight" in edges else {})
