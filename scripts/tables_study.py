@@ -1,8 +1,8 @@
-"""Column preparations compared on three real tables: what SelfDMAT makes of each, by clusters and by a linear probe.
+"""Column preparations compared on four real tables: what SelfDMAT makes of each, by clusters and by a linear probe.
 
     python scripts/tables_study.py [TABLE ..] [--seeds 3] [--out benchmarks/results/tables.jsonl] [--only NAME ..]
 
-The tables lie in benchmarks/tables (scripts/make_tables.py made them). Preparations:
+The tables lie in benchmarks/tables (scripts/make_tables.py and make_npm_table.py made them). Preparations:
 
 default                what read_graph does
 text, text+tokens, ..  made by hand, each with scikit-learn's parts (HAND below); the best of them is the mark
@@ -40,22 +40,25 @@ from tuplet import Graph, SelfDMAT, classify_nodes, metrics
 from tuplet.io.preparation import Preparation
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "tables"
-TEXT = {"debian": ["summary"], "installed": ["description"], "pypi": ["summary"]}
-TOKENS = {"debian": ["tags"], "installed": [], "pypi": ["keywords"]}
+TEXT = {"debian": ["summary"], "installed": ["description"], "pypi": ["summary"], "npm": ["description"]}
+TOKENS = {"debian": ["tags"], "installed": [], "pypi": ["keywords"], "npm": ["keywords"]}
 CATEGORIES = {
     "debian": ["priority", "architecture", "multi_arch", "maintainer", "homepage_host"],
     "installed": ["priority", "architecture", "multi_arch", "maintainer", "homepage_host"],
     "pypi": ["licence", "status", "audience", "requires_python", "author"],
+    "npm": ["licence", "author", "engine", "homepage_host", "has_types"],
 }
 NUMBERS = {
     "debian": ["installed_size", "size"],
     "installed": ["installed_size", "changes", "conffiles"],
     "pypi": ["files", "readme_length"],
+    "npm": ["unpacked_size", "files", "versions", "maintainers", "readme_length"],
 }
 DATES = {
     "debian": ["version_date"],
     "installed": ["first_change", "last_change"],
     "pypi": ["first_upload", "last_upload"],
+    "npm": ["created", "changed"],
 }
 
 
@@ -245,7 +248,7 @@ def show(out: Path) -> None:
 def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", default=["debian", "installed", "pypi"])
+    parser.add_argument("tables", nargs="*", default=["debian", "installed", "pypi", "npm"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=FOLDER.parent / "results" / "tables.jsonl")
     parser.add_argument("--only", nargs="*", default=[])

@@ -113,3 +113,61 @@ def read_graph_table(frame: pd.DataFrame):
 
 def dense(x) -> np.ndarray:
     return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
+
+
+def test_nodes_without_a_row_are_kept_as_rows_of_zeros(tmp_path):
+    from tuplet.io.convert import convert
+
+    edges, nodes = tables(30, 1)
+    with pytest.raises(InputError, match="5 of 30 nodes in the edges have no feature row.*unmatched='keep'"):
+        read_graph(edges, nodes[:25], label="kind")
+    graph = read_graph(edges, nodes[:25], label="kind", unmatched="keep")
+    assert not dense(graph.x)[25:].any() and dense(graph.x)[:25].any(axis=1).all()
+    stored = convert(edges, tmp_path / "graph", features=nodes[:25], label="kind", unmatched="keep")
+    assert stored.with_(name="").fingerprint() == graph.fingerprint()
+
+
+def test_info_shows_the_columns_that_embed_will_make(tmp_path, run):
+    import json
+
+    edges, nodes = tables(30, 1)
+    nodes.loc[3:8, "size"] = np.nan
+    edges.to_csv(tmp_path / "e.csv", index=False)
+    nodes[:25].to_csv(tmp_path / "n.csv", index=False)
+    (tmp_path / "g.toml").write_text('edges = "e.csv"\nfeatures = "n.csv"\nlabel = "kind"\n')
+    wanted = read_graph(edges, nodes[:25], label="kind", unmatched="keep").n_features
+    table = [tmp_path / "e.csv", "-f", tmp_path / "n.csv", "--label", "kind"]
+    for given in (table, [tmp_path / "g.toml"]):
+        code, out, _ = run("info", *given, "--json")
+        assert code == 0 and json.loads(out)["features"] == wanted
+
+
+def test_a_label_of_another_table_is_no_feature_here():
+    edges, nodes = tables(30, 1)
+    graph = read_graph(edges, nodes, nodes[["id", "kind"]])
+    assert not any(name.startswith("kind") for name in graph.feature_names)
+    asked = read_graph(edges, nodes, nodes[["id", "kind"]], columns=["kind", "size"])
+    assert "kind=oak" in asked.feature_names
+
+
+@pytest.mark.parametrize("names", [("id", "size", "kind"), ("", "a", "b"), ("Unnamed: 0", "a", "b")])
+def test_ends_of_edges_are_not_guessed_where_an_id_or_index_comes_first(names):
+    rows = {name: ["x", "y", "z"] for name in names}
+    with pytest.raises(InputError, match="Which columns are the ends of the edges.*source=.. target=.."):
+        read_graph(rows)
+    assert read_graph(rows | {names[1]: ["y", "z", "x"]}, source=names[0], target=names[1]).n_nodes == 3
+
+
+def test_embed_says_that_features_are_made_from_the_edges(tmp_path, run):
+    tables(40, 0)[0].to_csv(tmp_path / "e.csv", index=False)
+    _, out, _ = run("embed", tmp_path / "e.csv", "-k", "2", "-q", "-o", tmp_path / "v.npy")
+    assert "on columns made from the edges" in out
+
+
+def test_a_method_that_wants_k_says_so_in_flags(tmp_path, run):
+    edges, nodes = tables(40, 0)
+    edges.to_csv(tmp_path / "e.csv", index=False)
+    nodes.to_csv(tmp_path / "n.csv", index=False)
+    given = [tmp_path / "e.csv", "-f", tmp_path / "n.csv", "-q", "-o", tmp_path / "v.npy"]
+    _, _, err = run("embed", *given, "--method", "FilterSVD")
+    assert "Give --clusters .." in err

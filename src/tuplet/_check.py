@@ -41,7 +41,7 @@ def option(name: str, value: Any = None) -> str:
     """
     if SPELLING.get() != "flags":
         return f"{name}={'..' if value is None else repr(value)}"
-    flag = name.replace("_", "-")
+    flag = name.removeprefix("n_").replace("_", "-")  # n_clusters is --clusters
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     if isinstance(value, str) or value is None:

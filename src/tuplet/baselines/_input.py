@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tuplet._check import InputError, check_int
+from tuplet._check import InputError, check_int, option
 from tuplet.graph import Graph
 from tuplet.models.contract import Progress, Rows
 
@@ -18,7 +18,7 @@ def cluster_count(n_clusters: int | None, graph: Graph, method: str) -> int:
         return check_int("n_clusters", n_clusters, minimum=2, maximum=graph.n_nodes)
     if graph.n_classes >= 2:
         return graph.n_classes
-    raise InputError(f"{method} needs the number of clusters, and the graph has no labels. Give n_clusters.")
+    raise InputError(f"{method} needs the number of clusters, and the graph has no labels. Give {option('n_clusters')}")
 
 
 def dense_rows(x: Any) -> Rows:

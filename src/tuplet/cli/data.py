@@ -17,6 +17,7 @@ from tuplet.cli._console import (
     print_table,
     progress_bars,
 )
+from tuplet.cli._graph_file import read_graph_file
 from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, supported, takes_graph
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOp
     """
     from tuplet.filters import GraphFilter
 
-    tables = is_edge_list(graph) and "features" in how
-    keep = {"unmatched": "keep"} if tables and "unmatched" not in how else {}
+    given = read_graph_file(Path(graph), how)[1] if graph.lower().endswith(".toml") else how
+    tables = given is not how or is_edge_list(graph)
+    keep = {"unmatched": "keep"} if tables and "features" in given and "unmatched" not in given else {}
     g = load_graph(graph, how, **keep)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
@@ -102,8 +104,6 @@ def convert(
     parse_bytes(memory)
     source: Any = edges
     if edges.lower().endswith(".toml"):
-        from tuplet.cli._graph_file import read_graph_file
-
         source, how = read_graph_file(Path(edges), how)
     check_used(source, how)
     options = supported(run, how, "`tuplet convert`")

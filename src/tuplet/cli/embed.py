@@ -246,6 +246,9 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
     method = type(made.estimator).__name__
     facts = {"vectors": target.path, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
     facts["labels_seen"] = _labels_seen(made.seen)
+    structural = g.x is None and made.estimator.needs_features
+    if structural:
+        facts["features"] = "structural"
     if made.cluster is not None:
         facts["clusters"] = int(made.cluster.max()) + 1
     if target.path is None:
@@ -258,7 +261,8 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
         clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
         text = f"{target.path}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
         seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
-        sys.stdout.write(f"{text}; learned from {seen}{label_fact(g, how)}\n")
+        source = ", on columns made from the edges (the graph has no features)" if structural else ""
+        sys.stdout.write(f"{text}{source}; learned from {seen}{label_fact(g, how)}\n")
 
 
 def _labels_seen(seen: dict[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, nearest, option
 from tuplet.io._ids import id_column, unify
 from tuplet.io._tables import Chunk, Table, open_table
+from tuplet.io.preparation._roles import named_as_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,8 +97,13 @@ def _end_columns(names: Sequence[str], source: str | None, target: str | None) -
     if len(names) < 2:
         raise InputError(f"The edges have one column only ({names[0]!r}). Two are needed: source and target.")
     lower = {name.lower(): name for name in names}
-    usual = next(((lower[one], lower[two]) for one, two in _PAIRS if one in lower and two in lower), names[:2])
-    first, second = source or usual[0], target or usual[1]
+    usual = next(((lower[one], lower[two]) for one, two in _PAIRS if one in lower and two in lower), None)
+    if usual is None and source is None and target is None and any(map(named_as_index, names[:2])):
+        raise InputError(
+            f"Which columns are the ends of the edges? There are: {', '.join(map(repr, names))}. Name them: "
+            f"{option('source')} {option('target')}"
+        )
+    first, second = source or (usual or names)[0], target or (usual or names)[1]
     if first == second:
         raise InputError(
             f"Column {first!r} cannot be both ends of the edges. Name the other one too: {option('source')}, "

@@ -60,6 +60,7 @@ class Inputs:
         _check_used(options, _OF_NODES if no_table else (), "no table of features or labels is given")
         found = EdgeTable.open(edges, options["source"], options["target"], options["weight"], text)
         named = {"id": options["id"], "label": options["label"]}
+        y_table = None if labels is None else open_labels(labels, text, **named)
         x_table = None
         if has_table:
             _check_used(options, _STEERING if made is not None else (), "that was decided when the preparation was learned")
@@ -73,10 +74,9 @@ class Inputs:
                 columns=options["columns"],
                 free=free,
                 labels_apart=apart,
-                usual_label=None if made is None else made.label,
+                usual_label=made.label if made is not None else y_table.label if y_table is not None else None,
                 in_memory=in_memory,
             )
-        y_table = None if labels is None else open_labels(labels, text, **named)
         tables = [found.table, *(nodes.table for nodes in (x_table, y_table) if nodes is not None)]
         if not any(table.is_text for table in tables):
             _check_used(options, _OF_TEXT, "no text file is given")

@@ -84,8 +84,8 @@ def open_features(
 ) -> NodeTable:  # fmt: skip
     """The feature table. A column named as labels usually are is the label, and no feature unless `columns` says so.
 
-    `label` names another, `usual_label` one that is the label where the table has it; `labels_apart`: the labels come
-    from a table of their own.
+    `label` names another, `usual_label` one that is the label where the table has it and `columns` does not;
+    `labels_apart`: the labels come from a table of their own.
     """
     table = open_table(features, "The features", **text)
     key = id_name(table.names, id, "the features")
@@ -95,7 +95,8 @@ def open_features(
             raise InputError(
                 f"There is no {kind} {name!r}.{nearest(name, table.names)} The columns are: {', '.join(table.names)}."
             )
-    if label is None and not labels_apart and usual_label in table.names:
+    if label is None and usual_label in table.names and usual_label not in (key, *(columns or ())):
+        log.info("column %r of the features is taken as the label, not as a feature", usual_label)
         label = usual_label
     usual = [
         name for name in table.names if name.lower() in LABEL_NAMES and name not in (columns or ()) and name != key

@@ -28,6 +28,11 @@ _MARKS = (";", "|", ",")
 Found = tuple[str, str]  # role, or "out:REASON" for one that is left out; and a note
 
 
+def named_as_index(name: str) -> bool:
+    """Whether a column is named as an index or a node's id is: "", Unnamed: 0, index, id, node_id."""
+    return not name.strip() or bool(_INDEX.match(name) or re.match(r"^(node|edge)?[_ ]?id$", name, re.IGNORECASE))
+
+
 def find_role(name: str, column: pa.ChunkedArray) -> Found:
     """(role, note) of a column; a role that starts with "out:" is left out."""
     import pyarrow as pa
