@@ -25,11 +25,12 @@ TOPICS = {
     "styles": "css postcss postcss-plugin sass scss less stylelint stylus autoprefixer style styles",
     "lint": "eslint eslintplugin eslint-plugin eslintconfig eslint-config lint linter linting prettier jshint",
     "tests": "test testing tests jest mocha tap assert assertion coverage karma mock unit chai jasmine",
-    "bundles": "webpack webpack-plugin webpack-loader rollup rollup-plugin gulp gulpplugin grunt gruntplugin browserify "
-    "browserify-transform bundler bundle vite vite-plugin",
+    "bundles": "webpack webpack-plugin webpack-loader rollup rollup-plugin gulp gulpplugin grunt gruntplugin "
+    "browserify browserify-transform bundler bundle vite vite-plugin",
     "syntax": "babel babel-plugin babel-preset ast parser parse typescript transpiler compiler tokenizer sourcemap "
     "source-map markdown",
-    "interface": "react react-component vue angular component components ui dom svelte jquery ember ember-addon preact",
+    "interface": "react react-component vue angular component components ui dom svelte jquery ember "
+    "ember-addon preact",
     "network": "http https request server express middleware websocket websockets proxy url fetch rest api",
     "data": "sql mongodb mongoose redis database db leveldb leveldown levelup postgres postgresql mysql orm sqlite",
     "terminal": "cli terminal console command command-line prompt colors ansi tty log logger logging shell",
@@ -38,9 +39,9 @@ TOPICS = {
 }
 STARTS = (
     "express react react-dom vue @angular/core svelte jquery ember-cli preact next nuxt gatsby webpack rollup vite "
-    "gulp grunt browserify parcel eslint prettier stylelint jshint standard xo jest mocha karma chai jasmine tape ava "
-    "nyc sinon @babel/core @babel/preset-env typescript acorn esprima recast postcss autoprefixer sass less stylus "
-    "cssnano tailwindcss bootstrap axios request got node-fetch koa fastify hapi socket.io ws http-proxy superagent "
+    "gulp grunt browserify parcel eslint prettier stylelint jshint standard xo jest mocha karma chai jasmine tape "
+    "ava nyc sinon @babel/core @babel/preset-env typescript acorn esprima recast postcss autoprefixer sass less "
+    "stylus cssnano tailwindcss bootstrap axios request got node-fetch koa fastify hapi socket.io ws http-proxy superagent "
     "mongoose mongodb redis ioredis pg mysql mysql2 sequelize knex typeorm level leveldown sqlite3 prisma commander "
     "yargs inquirer chalk ora winston pino bunyan debug glob chokidar fs-extra rimraf through2 readable-stream "
     "archiver tar d3 three chart.js mathjs ndarray geojson-vt mapbox-gl leaflet turf @turf/turf plotly.js storybook "

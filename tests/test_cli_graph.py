@@ -33,7 +33,10 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_each_option_of_read_graph_is_a_flag_and_no_other() -> None:
-    assert set(FLAGS) == set(inspect.signature(read_graph).parameters) - {"edges", "preparation"}  # --model brings the latter
+    assert set(FLAGS) == set(inspect.signature(read_graph).parameters) - {
+        "edges",
+        "preparation",
+    }  # --model brings the latter
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -54,14 +54,14 @@ def test_a_model_of_plain_features_refuses_scaled_ones():
     plain = read_graph(tables(40, 0)[0], tables(40, 0)[1][["id", "size"]], scale=False)
     model = model_of(plain.with_(preparation=None))
     edges, nodes = tables(30, 1)
-    with pytest.raises(InputError, match="scaled by their own table.*scale=False"):
+    with pytest.raises(InputError, match=r"scaled by their own table.*scale=False"):
         model.transform(read_graph(edges, nodes[["id", "size"]]))
     assert len(model.transform(read_graph(edges, nodes[["id", "size"]], scale=False))) == 30
 
 
 def test_a_missing_column_is_named(model):
     edges, nodes = tables(30, 1)
-    with pytest.raises(InputError, match="column 'size' is missing.*Did you mean 'sise'"):
+    with pytest.raises(InputError, match=r"column 'size' is missing.*Did you mean 'sise'"):
         read_graph(edges, nodes.rename(columns={"size": "sise"}), preparation=model)
 
 
@@ -73,11 +73,11 @@ def test_many_unseen_levels_are_warned_about(model, caplog):
 
 
 def test_options_that_would_not_be_used_are_refused(model):
-    with pytest.raises(InputError, match="scale=False has nothing to work on"):
+    with pytest.raises(InputError, match=r"scale=False has nothing to work on"):
         read_graph(*tables(30, 1), preparation=model, scale=False)
-    with pytest.raises(InputError, match="no table of features.*size, code"):
+    with pytest.raises(InputError, match=r"no table of features.*size, code"):
         read_graph(tables(30, 1)[0], preparation=model)
-    with pytest.raises(InputError, match="preparation must be a fitted model"):
+    with pytest.raises(InputError, match=r"preparation must be a fitted model"):
         read_graph(*tables(30, 1), preparation="model")
 
 
@@ -119,7 +119,7 @@ def test_nodes_without_a_row_are_kept_as_rows_of_zeros(tmp_path):
     from tuplet.io.convert import convert
 
     edges, nodes = tables(30, 1)
-    with pytest.raises(InputError, match="5 of 30 nodes in the edges have no feature row.*unmatched='keep'"):
+    with pytest.raises(InputError, match=r"5 of 30 nodes in the edges have no feature row.*unmatched='keep'"):
         read_graph(edges, nodes[:25], label="kind")
     graph = read_graph(edges, nodes[:25], label="kind", unmatched="keep")
     assert not dense(graph.x)[25:].any() and dense(graph.x)[:25].any(axis=1).all()
@@ -153,7 +153,7 @@ def test_a_label_of_another_table_is_no_feature_here():
 @pytest.mark.parametrize("names", [("id", "size", "kind"), ("", "a", "b"), ("Unnamed: 0", "a", "b")])
 def test_ends_of_edges_are_not_guessed_where_an_id_or_index_comes_first(names):
     rows = {name: ["x", "y", "z"] for name in names}
-    with pytest.raises(InputError, match="Which columns are the ends of the edges.*source=.. target=.."):
+    with pytest.raises(InputError, match=r"Which columns are the ends of the edges.*source=.. target=.."):
         read_graph(rows)
     assert read_graph(rows | {names[1]: ["y", "z", "x"]}, source=names[0], target=names[1]).n_nodes == 3
 

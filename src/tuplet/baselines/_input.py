@@ -18,7 +18,9 @@ def cluster_count(n_clusters: int | None, graph: Graph, method: str) -> int:
         return check_int("n_clusters", n_clusters, minimum=2, maximum=graph.n_nodes)
     if graph.n_classes >= 2:
         return graph.n_classes
-    raise InputError(f"{method} needs the number of clusters, and the graph has no labels. Give {option('n_clusters')}")
+    raise InputError(
+        f"{method} needs the number of clusters, and the graph has no labels. Give {option('n_clusters')}"
+    )
 
 
 def dense_rows(x: Any) -> Rows:

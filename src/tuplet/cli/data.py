@@ -17,8 +17,8 @@ from tuplet.cli._console import (
     print_table,
     progress_bars,
 )
-from tuplet.cli._graph_file import read_graph_file
 from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, supported, takes_graph
+from tuplet.cli._graph_file import read_graph_file
 
 if TYPE_CHECKING:
     from tuplet.graph import Graph

@@ -71,7 +71,9 @@ def as_preparation(given: Any) -> Preparation | None:
     """The preparation that was given: itself, or that of a fitted model."""
     found = getattr(given, "preparation_", given)
     if found is None and given is not None:
-        raise InputError(f"This {type(given).__name__} was not fitted on a table: it knows no preparation. Leave it out.")
+        raise InputError(
+            f"This {type(given).__name__} was not fitted on a table: it knows no preparation. Leave it out."
+        )
     if found is not None and not isinstance(found, Preparation):
         raise InputError(f"preparation must be a fitted model or a graph's preparation, got {type(given).__name__}.")
     return found

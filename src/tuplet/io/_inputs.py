@@ -52,7 +52,7 @@ class Inputs:
         if made is not None and not has_table:
             used = ", ".join(column.encoder.name for column in made.columns[:5])
             raise InputError(
-                f"There is no table of features, but the features were prepared from one with the columns {used}, .. . "
+                f"There is no table of features, but they were prepared from one with the columns {used}, .. . "
                 f"Give it: {option('features')}"
             )
         _check_used(options, _OF_FEATURES if not has_table else (), "no table of features is given")
@@ -63,7 +63,9 @@ class Inputs:
         y_table = None if labels is None else open_labels(labels, text, **named)
         x_table = None
         if has_table:
-            _check_used(options, _STEERING if made is not None else (), "that was decided when the preparation was learned")
+            _check_used(
+                options, _STEERING if made is not None else (), "that was decided when the preparation was learned"
+            )
             free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"])]
             free += [] if made is None else made.text_columns
             apart = labels is not None

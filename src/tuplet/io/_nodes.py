@@ -196,8 +196,8 @@ def node_order(
         raise InputError(
             f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
             f"{examples(others)}.{would_match(others, strangers)} Keep them with rows of zeros by "
-            f"{option('unmatched', 'keep')}, fill their rows with {option('missing', 'mean')} or 'propagate', or leave "
-            f"the nodes out with {option('unmatched', 'drop')}."
+            f"{option('unmatched', 'keep')}, fill their rows with {option('missing', 'mean')} or 'propagate', or "
+            f"leave the nodes out with {option('unmatched', 'drop')}."
         )
     return pa.concat_arrays([listed, others])
 

@@ -65,8 +65,8 @@ def read_graph(
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
     `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
     `missing` says how absent feature values are filled: by the column's "role", "zero", "mean" of the column, or
-    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are filled in
-    the same way; for "role" they are an error, or with `unmatched` "keep" rows of zeros.
+    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are filled
+    in the same way; for "role" they are an error, or with `unmatched` "keep" rows of zeros.
     `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})

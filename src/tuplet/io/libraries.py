@@ -89,7 +89,7 @@ def from_igraph(
 
 
 def to_igraph(graph: Graph) -> Any:
-    """An igraph graph with vertex attributes `name` (if the nodes have ids), `x` (lists) and `label`, and edge weights.
+    """An igraph graph with vertex attributes `name` (if the nodes have ids), `x` (lists), `label`, and edge weights.
 
     >>> from tuplet import load_dataset
     >>> to_igraph(load_dataset("cora")).ecount()

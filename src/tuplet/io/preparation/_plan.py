@@ -89,7 +89,9 @@ def _checked_names(sample: pa.Table, plan: Plan) -> list[str]:
         raise InputError(f"Two columns have the name {twice!r}. Rename one of them.")
     for name in (*(plan.columns or ()), *plan.exclude, *plan.roles, *plan.separators):
         if name not in names:
-            raise InputError(f"There is no column {name!r}.{nearest(name, names)} The columns are: {', '.join(names)}.")
+            raise InputError(
+                f"There is no column {name!r}.{nearest(name, names)} The columns are: {', '.join(names)}."
+            )
     for role in plan.roles.values():
         check_choice("role", role, ROLES)
     return names

@@ -73,7 +73,9 @@ def _list_role(name: str, kind: Any) -> Found:
         return "vector", ""
     if read.is_text(inner) or pa.types.is_integer(inner):
         return "tokens", ""
-    raise InputError(f"Column {name!r} holds {kind}, which is not a feature. Leave it out: {option('exclude', [name])}.")
+    raise InputError(
+        f"Column {name!r} holds {kind}, which is not a feature. Leave it out: {option('exclude', [name])}."
+    )
 
 
 def _number_role(name: str, column: Any, missing: Any) -> Found:
