@@ -64,6 +64,7 @@ def embed(
         tuple[Path, Path] | None,
         typer.Option(help="With --model: edges and features of nodes that are new to GRAPH; only they are embedded."),
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the report page, as `tuplet report` does.")] = None,
     device: DeviceOpt = "auto",
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
@@ -71,6 +72,7 @@ def embed(
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
     target = _Target.checked(out, dtype, save_model)
+    _check_report(report, new)
     training: dict[str, Any] = {
         "--method": method,
         "--recipe": recipe,
@@ -111,6 +113,8 @@ def embed(
         made = _fitted(estimator, g)
     target.write(made, g, dtype, save_model, with_rows)
     _tell(target, made, g, how, as_json)
+    if report is not None:
+        _write_report(report, made, g, seed, quiet)
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,48 @@ class _Target:
         from tuplet.io.vectors import write_vectors
 
         if self.path is not None:
-            metadata = {"model": repr(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
+            metadata = {**_made_by(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
             write_vectors(self.path, made.z, made.ids, cluster=made.cluster, metadata=metadata, dtype=dtype)
         if save_model is not None:
             made.estimator.save(save_model, rows=g if with_rows else None)
+
+
+def _made_by(estimator: Any) -> dict[str, Any]:
+    """Method, settings and training curve, as the vectors' metadata keep them."""
+    name = type(estimator).__name__
+    settings = {key: value for key, value in estimator.get_params(deep=False).items() if _is_plain(value)}
+    history = getattr(estimator, "history_", None)
+    facts = {"model": repr(estimator), "method": name, "settings": settings}
+    return facts if history is None else facts | {"history": history.to_dict()}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _check_report(report: Path | None, new: Any) -> None:
+    from tuplet.pages import check_page_path
+
+    if report is None:
+        return
+    if new is not None:
+        raise InputError("--report would not be used with --new: only new nodes are embedded. Leave one of them out.")
+    check_page_path(report)
+
+
+def _write_report(report: Path, made: _Made, g: Any, seed: int, quiet: bool) -> None:
+    import time
+
+    from tuplet.cli.report import print_written
+    from tuplet.pages import SAMPLE
+    from tuplet.pages import report as write
+
+    start = time.perf_counter()
+    with progress_bars(quiet) as progress:
+        write(made.estimator, g, report, vectors=made.z, seed=seed, progress=progress)
+    print_written(report, g, SAMPLE, time.perf_counter() - start, to=sys.stderr)
 
 
 def _checked_memory(memory: str | None) -> str | None:
