@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
 from tuplet.io.sources import nearest_name
-from tuplet.io.vector_stores import Neighbors, no_such_id, other_width
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tuplet._check import InputError, need_extra
 from tuplet.io.sources import nearest_name, postgres_connection, postgres_tables, quoted, retried, shown, split_uri
-from tuplet.io.vector_stores import Neighbors, no_such_id, other_width, with_metadata
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,6 +23,8 @@ FORMAT = "tuplet-graph"
 VERSION = 1
 _BLOCK = 2**24  # bytes hashed or copied at once
 _DTYPES = {"indptr": "i8", "indices": "i4 i8", "weights": "f4", "y": "i8", "x": "f2 f4 f8"}
+_SPLIT = ("split_train", "split_val", "split_test")  # nodes of the split that came with the data
+_DTYPES |= dict.fromkeys(_SPLIT, "i8")
 _DTYPES |= {"x_indptr": "i4 i8", "x_indices": "i4 i8", "x_data": "f2 f4 f8"}
 
 
@@ -119,6 +121,7 @@ def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
         found |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
     else:
         found["x"] = x
+    found |= dict(zip(_SPLIT, graph.split or ()))
     return {name: array for name, array in found.items() if array is not None}
 
 
@@ -168,7 +171,17 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         name=str(meta["name"]),
         label_names=tuple(map(str, meta["label_names"])),
         feature_names=tuple(map(str, meta["feature_names"])),
+        split=_split(arrays, n),
     )
+
+
+def _split(arrays: dict[str, NDArray[Any]], n: int) -> Any:
+    if not set(_SPLIT) <= set(arrays):
+        return None
+    parts = tuple(np.array(arrays[name]) for name in _SPLIT)
+    if any(len(part) and (part.ndim != 1 or part.min() < 0 or part.max() >= n) for part in parts):
+        raise InputError("The split of the graph names nodes that it does not have. Convert the graph again.")
+    return parts
 
 
 def _damaged(folder: Path, why: str) -> InputError:
