@@ -78,13 +78,13 @@ class DuckStore:
         row = connection.execute(f"select vector from {table} where id::varchar = ?", [name]).fetchone()
         if row is None:
             raise no_such_id(name, [i for (i,) in connection.execute(f"select id from {table} limit 3").fetchall()])
-        cosine = f"array_cosine_similarity(vector, ?::float[{width}])"
         rows = connection.execute(
-            f"select id, case when isnan({cosine}) then 0 else {cosine} end as cosine from {table} "
-            f"where id::varchar <> ? order by cosine desc, rowid limit {k}",
-            [row[0], row[0], name],
+            f"select id, cosine from (select id, rowid as place, array_cosine_similarity(vector, ?::float[{width}]) "
+            f"as raw, case when isnan(raw) then 0 else raw end as cosine from {table}) "
+            f"order by cosine desc, place limit {k + 1}",
+            [row[0]],
         ).fetchall()
-        return [(i, float(c)) for i, c in rows]
+        return [(i, float(c)) for i, c in rows if str(i) != name][:k]
 
     def _check_there(self, connection: Any) -> None:
         known = duckdb_tables(connection)
