@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY = .venv/bin/python
 PIP = $(PY) -m pip install -q -c constraints.txt
-EXTRAS = baselines,plot,search,docs,dev
+EXTRAS = baselines,plot,report,search,docs,dev
 
 .PHONY: setup demo test test-fast check bench docs clean
 .DELETE_ON_ERROR:

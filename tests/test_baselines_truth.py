@@ -15,7 +15,7 @@ from tuplet.baselines import AGC, SSGC, DeepWalk, FilterSVD, KMeansFeatures
 from tuplet.baselines._contract import rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
 from tuplet.baselines._pairs import PairSampler, rank_thresholds
-from tuplet.baselines._spectral import left_singular_vectors, spectral_labels
+from tuplet.baselines._spectral import spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities
 from tuplet.baselines.agc import intra_cluster_distance
 from tuplet.baselines.age import largest_eigenvalue, scaled
@@ -106,26 +106,6 @@ def test_masked_columns_and_reordered_rows_act_on_the_features() -> None:
 
 
 # spectral clustering
-
-
-@pytest.mark.parametrize("shape", [(40, 12), (12, 40), (1300, 1250)])
-def test_left_singular_vectors_equal_those_of_the_full_decomposition(shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
-    spectrum = np.r_[9.0, 7, 5, 3, np.linspace(1, 0.1, min(shape) - 4)]
-    if shape[1] < 1000:
-        left, right = (np.linalg.qr(rng.normal(size=(n, min(shape))))[0] for n in shape)
-        h = (left * spectrum) @ right.T
-    else:  # a full decomposition of this size is slow: planted vectors instead, and a small rest
-        left, right = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in shape)
-        h = (left * spectrum[:4]) @ right.T + 1e-4 * rng.normal(size=shape)
-    u = left_singular_vectors(h.astype(np.float32), 4, seed=0)
-    assert u.dtype == np.float32
-    np.testing.assert_allclose(np.abs(np.sum(u * left[:, :4], axis=0)), 1, atol=1e-3)
-
-
-def test_more_vectors_than_columns_gives_the_columns() -> None:
-    h = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    assert left_singular_vectors(h, 5, seed=0).shape == (10, 3)
 
 
 @pytest.mark.parametrize("normalise", [False, True])

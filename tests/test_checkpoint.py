@@ -54,6 +54,28 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path
     assert [p.name for p in (tmp_path / "run").iterdir()] == [CHECKPOINT]
 
 
+def test_a_resumed_run_stops_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
+    """The rows without a better criterion count on: patience is not given anew by a stop."""
+    config = TrainConfig(
+        max_steps=60, batch_size=16, stop="auto", criterion="effective_rank", check_every=2, lr=0.03, patience=3
+    )
+    whole, broken, fresh = (make_encoder(9, (6, 4), seed) for seed in (0, 0, 1))
+    expected = train(whole, ROWS, config)
+    end, best = expected.rows[-1]["step"], expected.best_step
+    assert expected.stopped == "auto" and best is not None and end == best + 6
+    plan = Checkpoints(tmp_path, minutes=None, steps=1)
+
+    def progress(phase: str, done: float) -> None:
+        if round(done * 60) == best + 5:  # two rows without a better one have passed
+            raise RuntimeError("the machine went away")
+
+    with pytest.raises(RuntimeError):
+        train(broken, ROWS, config, checkpoint=plan, progress=progress)
+    history = train(fresh, ROWS, config, checkpoint=plan, resume=True)
+    assert history.rows[-1]["step"] == end and history.stopped == "auto" and history.best_step == best
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), fresh.parameters()))
+
+
 CHILD = """
 import sys, time, numpy as np
 from tuplet.training.encoder import make_encoder
@@ -98,7 +120,8 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     encoder, whole = make_encoder(9, (6, 4), 0), make_encoder(9, (6, 4), 0)
-    assert train(encoder, ROWS, CONFIG, checkpoint=tmp_path, progress=progress).interrupted
+    with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
+        train(encoder, ROWS, CONFIG, checkpoint=tmp_path, progress=progress)
     history = train(encoder, ROWS, CONFIG, checkpoint=tmp_path, resume=True)
     assert history.stopped == "fixed" and history.loss == train(whole, ROWS, CONFIG).loss
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), encoder.parameters()))
@@ -132,6 +155,40 @@ def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
         read_state(file)
     with pytest.raises(InputError, match="There is no file"):
         read_state(tmp_path / "none")
+
+
+def test_wrong_bytes_in_a_checkpoint_are_reported(tmp_path: Path) -> None:
+    train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path)
+    file = tmp_path / CHECKPOINT
+    whole = file.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 60):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        with pytest.raises(InputError, match=r"damaged|format|written with|do not fit"):
+            train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("change", ["step", "history", "identity", "rows_since_best", "adam.0.exp_avg", "loss_sum"])
+def test_a_checkpoint_without_a_part_of_the_state_is_reported(tmp_path: Path, change: str) -> None:
+    train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path)
+    tensors, meta = read_state(tmp_path / CHECKPOINT)
+    write_state(
+        tmp_path / CHECKPOINT,
+        {name: tensor for name, tensor in tensors.items() if name != change},
+        {name: value for name, value in meta.items() if name != change},
+    )
+    with pytest.raises(InputError, match="damaged"):
+        train(make_encoder(9, (6, 4)), ROWS, CONFIG, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("number", ["3", "99", "0", "new"])
+def test_a_checkpoint_of_a_later_format_is_refused_and_says_what_to_do(tmp_path: Path, number: str) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.ones(2)}, tmp_path / "c", metadata={"tuplet": "{}", "format": number})
+    with pytest.raises(InputError, match=f"format '{number}', this version of tuplet reads formats 1 to 2. Update"):
+        read_state(tmp_path / "c")
+    save_file({"a": torch.ones(2)}, tmp_path / "c", metadata={"tuplet": '{"step": 4}'})  # as version 0.1 wrote it
+    assert read_state(tmp_path / "c")[1] == {"step": 4}
 
 
 def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_cluster_says_what_the_clusters_are_and_writes_them(run: Run, vectors: P
 
 def test_cluster_prints_k_where_it_came_from_and_no_deviation_for_one_run(run: Run, vectors: Path) -> None:
     code, text, _ = run("cluster", vectors, "--graph", "cora", "-k", 5, "-q")
-    assert code == 0 and "k = 5 from given" in text and "7 classes on 2708 of 2708 nodes" in text
+    assert code == 0 and "k = 5 from -k" in text and "7 classes on 2708 of 2708 nodes" in text
     assert "deviation" not in text and "typical nodes" in text
 
 

@@ -234,7 +234,7 @@ def test_bad_parameters_are_explained_by_fit(params: dict[str, Any], text: str, 
 
 
 def test_a_graph_without_features_is_explained(small_graph: Graph) -> None:
-    with pytest.raises(InputError, match="no features"):
+    with pytest.raises(InputError, match="needs node features"):
         DMATi().fit(small_graph.with_(x=None))
 
 

@@ -134,6 +134,105 @@ def test_parts_of_another_job_are_not_used(narrow, tmp_path, caplog):
     assert "starting afresh" in caplog.text and np.array_equal(got, GraphFilter().transform(g))
 
 
+@pytest.mark.parametrize("change", ["one value", "last row", "edges", "weights", "sparse value"])
+def test_parts_of_a_job_with_other_content_are_not_used(change, narrow, tmp_path):
+    """Interrupt, change the arrays in place, call again: no column comes from before the change."""
+    g = random_graph(3000, 50, p=0.002, weighted=True)
+    g = g.with_(x=sp.csr_array(g.x)) if change == "sparse value" else g
+
+    def stopping(phase, done):
+        if done >= 0.6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        GraphFilter(tol=1e-2).transform(g, out=tmp_path / "rows.npy", progress=stopping)
+    if change == "one value":
+        g.x[1234, 7] += 1
+    elif change == "last row":
+        g.x[-1] += 1
+    elif change == "edges":
+        degrees = np.diff(g.indptr)
+        u = int(np.flatnonzero(degrees > 2)[200])
+        g.indices[g.indptr[u]] = (g.indices[g.indptr[u]] + 1) % g.n_nodes
+    elif change == "weights":
+        g.weights[777] += 1
+    else:
+        g.x.data[4321] += 1
+    got = GraphFilter(tol=1e-2).transform(g, out=tmp_path / "rows.npy")
+    assert np.array_equal(got, GraphFilter(tol=1e-2).transform(g))
+
+
+def test_a_damaged_part_is_filtered_again(narrow, tmp_path, caplog):
+    g = random_graph(40, 50)
+
+    def stopping(phase, done):
+        if done >= 0.6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        GraphFilter().transform(g, out=tmp_path / "rows.npy", progress=stopping)
+    part = sorted((tmp_path / "rows.npy.parts").glob("done-*.npy"))[0]
+    part.write_bytes(part.read_bytes()[:-400] + bytes(400))
+    got = GraphFilter().transform(g, out=tmp_path / "rows.npy")
+    assert "is damaged and will be filtered again" in caplog.text
+    assert np.array_equal(got, GraphFilter().transform(g)) and not (tmp_path / "rows.npy.parts").exists()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "wrong bytes", "empty", "no note", "broken note"])
+def test_a_damaged_cache_is_filtered_again(damage, tmp_path, caplog):
+    g = random_graph(40, 50)
+    want = np.array(GraphFilter().transform(g, cache=tmp_path))
+    file, note = next(tmp_path.glob("*.npy")), next(tmp_path.glob("*.json"))
+    whole = file.read_bytes()
+    if damage == "truncated":
+        file.write_bytes(whole[:-100])
+    elif damage == "wrong bytes":
+        file.write_bytes(whole[:-4000] + bytes(4000))
+    elif damage == "empty":
+        file.write_bytes(b"")
+    elif damage == "no note":
+        note.unlink()
+    else:
+        note.write_text('{"su')
+    assert np.array_equal(GraphFilter().transform(g, cache=tmp_path), want)
+    assert "are damaged and will be made again" in caplog.text and file.read_bytes() == whole
+    caplog.clear()
+    assert np.array_equal(GraphFilter().transform(g, cache=tmp_path), want) and "damaged" not in caplog.text
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".npy"]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from tuplet._files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_file_that_another_process_writes_is_refused_and_a_cache_waits(tmp_path):
+    g = random_graph(40, 50)
+    GraphFilter().transform(g, cache=tmp_path / "kept")
+    file = next((tmp_path / "kept").glob("*.npy"))
+    for target, seconds in ((tmp_path / "rows.npy", "60"), (file, "1")):
+        child = subprocess.Popen([sys.executable, "-c", HOLD, target, seconds], stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "held\n"
+        if target.name == "rows.npy":
+            with pytest.raises(InputError, match=f"is being written by process {child.pid}"):
+                GraphFilter().transform(g, out=target)
+            child.kill()
+        else:
+            assert np.array_equal(GraphFilter().transform(g, cache=target.parent), GraphFilter().transform(g))
+            assert child.poll() is not None or child.wait(5) == 0
+        child.wait()
+        child.stdout.close()
+    assert GraphFilter().transform(g, out=tmp_path / "rows.npy").shape == (
+        40,
+        50,
+    )  # the dead one's lock is taken over
+
+
 def test_a_foreign_folder_is_left_alone(tmp_path):
     folder = tmp_path / "rows.npy.parts"
     folder.mkdir()

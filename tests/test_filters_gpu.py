@@ -12,6 +12,7 @@ from tests.conftest import random_graph
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.filters import _gpu as filter_gpu
+from tuplet.filters._backends import choose_device
 from tuplet.filters._operator import make_operator, make_plan
 from tuplet.filters._read import make_reader
 from tuplet.filters.weights import custom, ppr
@@ -53,7 +54,7 @@ def test_a_full_device_falls_back_to_the_cpu_with_a_word_in_the_log(monkeypatch,
     def full(*args, **kwargs):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
+    monkeypatch.setattr("tuplet.filters._backends.choose_device", lambda device, work: "cuda")
     monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 4)
     monkeypatch.setattr(filter_gpu, "filter_through_device", full)
     g = random_graph(30, 6)
@@ -74,7 +75,7 @@ def test_a_result_on_disk_may_come_through_the_device(full, whole, monkeypatch, 
     g = random_graph(40, 50)
     want = GraphFilter(device="cpu").transform(g)
     real = filter_gpu.DeviceFilter
-    monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
+    monkeypatch.setattr("tuplet.filters._backends.choose_device", lambda device, work: "cuda")
     monkeypatch.setattr("tuplet.filters._run.block_width", lambda op, f, *rest: 16)
     monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 16 if whole else 0)
     monkeypatch.setattr(
@@ -89,7 +90,7 @@ def test_float16_rows_are_rounded_on_the_device(monkeypatch, tmp_path):
     g = random_graph(40, 50)
     want = GraphFilter(device="cpu").transform(g)
     real = filter_gpu.DeviceFilter
-    monkeypatch.setattr(filter_gpu, "choose_device", lambda device, work: "cuda")
+    monkeypatch.setattr("tuplet.filters._backends.choose_device", lambda device, work: "cuda")
     monkeypatch.setattr(filter_gpu, "columns_that_fit", lambda *args: 16)
     monkeypatch.setattr(filter_gpu, "_PIECE", 500)
     monkeypatch.setattr(filter_gpu, "DeviceFilter", lambda op, plan, r, device: real(op, plan, r, "cpu"))
@@ -117,15 +118,15 @@ def test_64_bit_indices_give_the_same_rows(device, monkeypatch):
 
 def test_small_work_stays_on_the_cpu_without_asking_torch(monkeypatch):
     monkeypatch.setattr(filter_gpu, "_has_driver", lambda: pytest.fail("asked for a driver"))
-    assert filter_gpu.choose_device("auto", 1e6) == "cpu" and filter_gpu.choose_device("cpu", 1e15) == "cpu"
+    assert choose_device("auto", 1e6) == "cpu" and choose_device("cpu", 1e15) == "cpu"
 
 
 def test_large_work_goes_to_cuda_where_there_is_one(monkeypatch):
     monkeypatch.setattr(filter_gpu, "_has_driver", lambda: True)
     monkeypatch.setattr(filter_gpu, "_has_cuda", lambda: True)
-    assert filter_gpu.choose_device("auto", 1e12) == "cuda"
+    assert choose_device("auto", 1e12) == "cuda"
     monkeypatch.setattr(filter_gpu, "_has_cuda", lambda: False)
-    assert filter_gpu.choose_device("auto", 1e12) == "cpu"
+    assert choose_device("auto", 1e12) == "cpu"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")

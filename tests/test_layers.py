@@ -18,13 +18,13 @@ import tuplet
 
 ROOT = Path(tuplet.__file__).parent
 FLOORS = [
-    ["_check", "_seed", "_jit", "_files", "_memory", "_moved"],
+    ["_check", "_seed", "_jit", "_files", "_memory", "_moved", "_html"],
     ["kernels"],
     ["graph", "rows"],
     ["io", "filters", "metrics"],
     ["datasets", "losses", "training", "evaluation"],
     ["models", "baselines"],
-    ["bench", "plots", "pyg"],
+    ["bench", "plots", "pages", "pyg"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}

@@ -107,7 +107,7 @@ def test_bad_settings_are_named(bad: dict[str, Any], small_graph: Graph) -> None
 
 
 def test_a_graph_without_features_is_refused(small_graph: Graph) -> None:
-    with pytest.raises(InputError, match="no features"):
+    with pytest.raises(InputError, match="needs node features"):
         SelfDMAT(**QUICK).fit(small_graph.with_(x=None))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tuplet._check import InputError
 from tuplet.rows import svd
-from tuplet.rows.svd import operator_svd, orthonormal, times, transposed_times, truncated_svd
+from tuplet.rows.svd import left_singular_vectors, operator_svd, orthonormal, times, transposed_times, truncated_svd
 
 
 def low_rank(n: int = 60, f: int = 25, rank: int = 6, seed: int = 0, noise: float = 1e-3) -> Any:
@@ -85,3 +85,32 @@ def test_products_by_blocks_are_the_products(monkeypatch: pytest.MonkeyPatch) ->
     for kind in (rows, sp.csr_array(rows)):
         np.testing.assert_allclose(times(kind, q), y, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(transposed_times(kind, y), rows.T @ y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40), (1700, 1650)])
+def test_left_singular_vectors_equal_those_of_the_full_decomposition(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    spectrum = np.r_[9.0, 7, 5, 3, np.linspace(1, 0.1, min(shape) - 4)]
+    if shape[1] < 1000:
+        left, right = (np.linalg.qr(rng.normal(size=(n, min(shape))))[0] for n in shape)
+        h = (left * spectrum) @ right.T
+    else:  # a full decomposition of this size is slow: planted vectors instead, and a small rest
+        left, right = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in shape)
+        h = (left * spectrum[:4]) @ right.T + 1e-4 * rng.normal(size=shape)
+    u = left_singular_vectors(h.astype(np.float32), 4, seed=0)
+    assert u.dtype == np.float32
+    np.testing.assert_allclose(np.abs(np.sum(u * left[:, :4], axis=0)), 1, atol=1e-3)
+
+
+def test_more_vectors_than_columns_gives_the_columns() -> None:
+    h = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    assert left_singular_vectors(h, 5, seed=0).shape == (10, 3)
+
+
+def test_signs_do_not_follow_rounding_where_two_entries_are_as_large() -> None:
+    """(a, -a): which of them is the largest is a matter of the last bit; the sign is not."""
+    for shake in (1e-7, 0, -1e-7):
+        right = np.array([[0.1, 0.0], [-0.7, 0.6 + shake], [0.7 + shake, -0.6]])
+        found = svd._signed(np.ones((5, 2)), np.ones(2), right)
+        assert found.right[1, 0] > 0 > found.right[2, 0] and found.right[1, 1] > 0 > found.right[2, 1]
+        assert (found.left[:, 0] == -1).all() and (found.left[:, 1] == 1).all()

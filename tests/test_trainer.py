@@ -26,10 +26,11 @@ from tuplet.training.batches import (
     step_indices,
     steps_per_epoch,
 )
+from tuplet.training.checkpoint import CHECKPOINT, read_state
 from tuplet.training.encoder import make_encoder
 from tuplet.training.loop import TrainConfig, train
 from tuplet.training.state import History
-from tuplet.training.views import draw_columns, mask_columns
+from tuplet.training.views import draw_views, mask_columns
 
 ROWS = np.random.default_rng(0).random((70, 12), dtype=np.float32)
 SMALL: dict[str, Any] = {"batch_size": 16, "n_views": 2}
@@ -44,11 +45,17 @@ def bits(encoder: nn.Sequential) -> bytes:
     return b"".join(p.detach().numpy().tobytes() for p in encoder.parameters())
 
 
-@pytest.mark.parametrize(("name", "make"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
-def test_three_steps_equal_a_loop_written_out(name: str, make: Any) -> None:
-    """The whole step against plain PyTorch: built views, a mean of losses, the optimizer."""
+@pytest.mark.parametrize(
+    ("name", "make", "fraction"),
+    [("adamw", torch.optim.AdamW, 0.3), ("adam", torch.optim.Adam, 0.3), ("adamw", torch.optim.AdamW, 0.75)],
+)
+def test_three_steps_equal_a_loop_written_out(name: str, make: Any, fraction: float) -> None:
+    """The whole step against plain PyTorch: built views, a mean of losses, the optimizer.
+
+    A view of 12 columns with 0.75 masked is told by the 3 columns that it keeps, one with 0.3 by the 4 that it masks.
+    """
     config = TrainConfig(
-        max_steps=3, temperature=0.7, mask_fraction=0.3, lr=0.01, optimizer=name, weight_decay=0.1, **SMALL
+        max_steps=3, temperature=0.7, mask_fraction=fraction, lr=0.01, optimizer=name, weight_decay=0.1, **SMALL
     )
     encoder, history = trained(config, seed=5)
     plain = make_encoder(12, (8, 4), 0)
@@ -56,7 +63,9 @@ def test_three_steps_equal_a_loop_written_out(name: str, make: Any) -> None:
     losses = []
     for step, index in step_indices(70, 16, 5, 0, 3):
         x = to_unit(torch.from_numpy(ROWS[index]))
-        views = [mask_columns(x, torch.from_numpy(c)) for c in draw_columns(5, step, 12, 2, 0.3)]
+        columns, kept = draw_views(5, step, 12, 2, fraction)
+        views = [mask_columns(x, torch.from_numpy(c), kept=kept) for c in columns]
+        assert all(int((view == 0).all(0).sum()) == round(12 * fraction) for view in views)
         loss = torch.stack([dmati_loss(plain(x), plain(view), temperature=0.7) for view in views]).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -106,7 +115,7 @@ def test_rows_are_scaled_to_unit_length_or_not() -> None:
 
 
 def test_unlabelled_rows_are_not_read_by_dmat() -> None:
-    labels = np.where(np.arange(70) < 40, np.arange(70) % 3, -1)
+    labels = np.random.default_rng(1).permutation(np.where(np.arange(70) < 40, np.arange(70) % 3, -1))
     spoiled = ROWS.copy()
     spoiled[labels < 0] = np.nan
     config = TrainConfig(loss="dmat", epochs=2, **SMALL)
@@ -158,31 +167,34 @@ def test_modularity_is_watched_when_edges_are_given() -> None:
         trained(config)
 
 
-def test_interrupt_in_the_callback_ends_with_the_last_whole_step() -> None:
+def test_interrupt_in_the_callback_is_raised_after_a_whole_step(tmp_path: Path) -> None:
     def progress(phase: str, done: float) -> None:
         assert phase == "train"
         if done >= 0.5:
             raise KeyboardInterrupt
 
-    encoder, history = trained(TrainConfig(max_steps=10, **SMALL), progress=progress)
-    assert history.interrupted and history.rows[-1]["step"] == 5
-    assert bits(encoder) == bits(trained(TrainConfig(max_steps=5, **SMALL))[0])
+    with pytest.raises(KeyboardInterrupt, match=r"after 5 of 10 steps. None of them is kept"):
+        trained(TrainConfig(max_steps=10, **SMALL), progress=progress)
+    with pytest.raises(KeyboardInterrupt, match=r"after 5 of 10 steps. They are kept in .*resume=True"):
+        trained(TrainConfig(max_steps=10, **SMALL), progress=progress, checkpoint=tmp_path)
+    encoder, history = trained(TrainConfig(max_steps=10, **SMALL), checkpoint=tmp_path, resume=True)
+    assert history.stopped == "fixed" and bits(encoder) == bits(trained(TrainConfig(max_steps=10, **SMALL))[0])
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
-def test_ctrl_c_lets_the_step_finish_and_gives_the_handler_back() -> None:
+def test_ctrl_c_lets_the_step_finish_and_gives_the_handler_back(tmp_path: Path) -> None:
     def progress(phase: str, done: float) -> None:
         if done == 0.3:
             os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
-        encoder, history = trained(TrainConfig(max_steps=10, **SMALL), progress=progress)
-        assert history.stopped == "interrupted" and history.rows[-1]["step"] == 3
-        assert bits(encoder) == bits(trained(TrainConfig(max_steps=3, **SMALL))[0])
+        with pytest.raises(KeyboardInterrupt, match="after 3 of 10 steps"):
+            trained(TrainConfig(max_steps=10, **SMALL), progress=progress, checkpoint=tmp_path)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+    assert read_state(tmp_path / CHECKPOINT)[1]["step"] == 3
 
 
 def test_progress_runs_from_the_first_step_to_one() -> None:
@@ -220,7 +232,7 @@ def test_missing_and_too_few_labels_are_explained() -> None:
     with pytest.raises(InputError, match="'dmt' needs labels"):
         trained(TrainConfig(loss="dmt"))
     with pytest.raises(InputError, match="There are 1 rows to train on"):
-        trained(TrainConfig(loss="dmt"), labels=np.where(np.arange(70) == 0, 0, -1))
+        trained(TrainConfig(loss="dmt"), labels=np.where(np.arange(70) == 33, 0, -1))
 
 
 @pytest.mark.parametrize("n", [33, 64, 65, 70])

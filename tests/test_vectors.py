@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import tuplet.io._vector_parts as parts
 import tuplet.io.vectors as module
 from tests.conftest import random_graph
 from tuplet import InputError
@@ -23,7 +24,7 @@ Z = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
 )
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".npy"])
 def test_vectors_come_back_to_the_bit(tmp_path: Path, ids: Any, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP_BYTES", 50)  # 4 rows a block
+    monkeypatch.setattr(parts, "ROW_GROUP_BYTES", 50)  # 4 rows a block
     groups = np.arange(11) % 3
     path = write_vectors(tmp_path / f"v{ending}", Z, ids, cluster=groups)
     back = read_vectors(path)
@@ -56,7 +57,7 @@ def test_memory_maps_are_written_block_by_block(tmp_path: Path, monkeypatch: pyt
             largest = max(largest, getattr(part, "shape", (0,))[0] if getattr(part, "ndim", 0) == 2 else 0)
             return part
 
-    monkeypatch.setattr(module, "ROW_GROUP_BYTES", 50)
+    monkeypatch.setattr(parts, "ROW_GROUP_BYTES", 50)
     monkeypatch.setattr(module, "check_finite", lambda *args: None)
     write_vectors(tmp_path / "v.parquet", store.view(Watched))
     assert 0 < largest <= 4
@@ -72,7 +73,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
         args[0].write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(module, "_write_parquet", broken)
+    monkeypatch.setattr(module, "write_parquet", broken)
     with pytest.raises(InputError, match="disk full"):
         write_vectors(path, Z + 1)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["v.parquet"]

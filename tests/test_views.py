@@ -18,7 +18,7 @@ from tuplet.losses import (
     to_unit,
 )
 from tuplet.training.encoder import make_encoder
-from tuplet.training.views import draw_columns, mask_columns, n_masked, picks_kept, stacked_backward, views_backward
+from tuplet.training.views import draw_views, mask_columns, n_masked, stacked_backward, views_backward
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.6, 0.95])
@@ -30,7 +30,8 @@ def test_cheap_views_give_the_loss_and_gradients_of_built_ones(
     g = torch.Generator().manual_seed(0)
     x, y = to_unit(torch.rand(16, 30, generator=g)), torch.randint(0, 3, (16,), generator=g)
     encoder = make_encoder(30, layers, seed=1)
-    columns, kept = torch.from_numpy(draw_columns(0, 4, 30, 3, fraction)), picks_kept(30, fraction)
+    drawn, kept = draw_views(0, 4, 30, 3, fraction)
+    columns = torch.from_numpy(drawn)
     if loss == "dmati":
         stack = lambda u, v: dmati_stack(u, v, 0.5)  # noqa: E731
         terms, pair = (lambda u: dmati_anchor(u, 0.5)), (lambda a, v: dmati_pair(a, v, 0.5))
@@ -58,10 +59,12 @@ def test_cheap_views_give_the_loss_and_gradients_of_built_ones(
 
 def test_gradients_are_added_to_those_already_there() -> None:
     x, encoder = torch.rand(6, 10), make_encoder(10, (4, 3))
-    columns = torch.from_numpy(draw_columns(0, 0, 10, 2, 0.3))
+    columns = torch.from_numpy(draw_views(0, 0, 10, 2, 0.3).columns)
 
     def run() -> None:
-        views_backward(encoder, x, columns, lambda u: dmati_anchor(u, 1.0), lambda a, v: dmati_pair(a, v, 1.0))
+        views_backward(
+            encoder, x, columns, lambda u: dmati_anchor(u, 1.0), lambda a, v: dmati_pair(a, v, 1.0), kept=False
+        )
 
     run()
     once = [p.grad.clone() for p in encoder.parameters()]
@@ -71,22 +74,34 @@ def test_gradients_are_added_to_those_already_there() -> None:
 
 
 def test_columns_are_distinct_sorted_and_of_the_right_number() -> None:
-    columns = draw_columns(3, 7, 100, 4, 0.3)
-    assert columns.shape == (4, 30) and (np.diff(columns, axis=1) > 0).all()
-    assert draw_columns(3, 7, 100, 4, 0.8).shape == (4, 20)  # the kept ones are fewer
-    assert draw_columns(3, 7, 100, 4, 0.0).shape == (4, 0)
+    columns, kept = draw_views(3, 7, 100, 4, 0.3)
+    assert columns.shape == (4, 30) and (np.diff(columns, axis=1) > 0).all() and not kept
+    columns, kept = draw_views(3, 7, 100, 4, 0.8)
+    assert columns.shape == (4, 20) and kept  # the kept ones are fewer
+    columns, kept = draw_views(3, 7, 100, 4, 0.0)
+    assert columns.shape == (4, 0) and not kept
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5, 0.51, 0.9])
+def test_a_view_masks_the_asked_share_of_the_columns(fraction: float) -> None:
+    columns, kept = draw_views(1, 2, 100, 3, fraction)
+    for picked in columns:
+        view = mask_columns(torch.ones(2, 100), torch.from_numpy(picked), kept=kept)
+        assert int((view == 0).all(0).sum()) == round(100 * fraction)
 
 
 def test_columns_are_a_function_of_seed_and_step() -> None:
-    again = draw_columns(3, 7, 100, 4, 0.3)
-    assert np.array_equal(again, draw_columns(3, 7, 100, 4, 0.3))
-    assert not np.array_equal(again, draw_columns(3, 8, 100, 4, 0.3))
-    assert not np.array_equal(again, draw_columns(4, 7, 100, 4, 0.3))
+    again = draw_views(3, 7, 100, 4, 0.3).columns
+    assert np.array_equal(again, draw_views(3, 7, 100, 4, 0.3).columns)
+    assert not np.array_equal(again, draw_views(3, 8, 100, 4, 0.3).columns)
+    assert not np.array_equal(again, draw_views(4, 7, 100, 4, 0.3).columns)
     assert not np.array_equal(again[0], again[1])
 
 
 def test_every_column_is_masked_equally_often() -> None:
-    counts = np.bincount(np.concatenate([draw_columns(0, s, 20, 2, 0.25).ravel() for s in range(2000)]), minlength=20)
+    counts = np.bincount(
+        np.concatenate([draw_views(0, s, 20, 2, 0.25).columns.ravel() for s in range(2000)]), minlength=20
+    )
     assert abs(counts / 4000 - 0.25).max() < 0.03  # standard deviation .007
 
 
@@ -96,6 +111,6 @@ def test_at_least_one_column_is_left() -> None:
 
 def test_masked_columns_are_zero_and_the_rest_untouched() -> None:
     x = torch.rand(3, 5)
-    view = mask_columns(x, torch.tensor([1, 4]))
+    view = mask_columns(x, torch.tensor([1, 4]), kept=False)
     assert (view[:, [1, 4]] == 0).all() and (view[:, [0, 2, 3]] == x[:, [0, 2, 3]]).all()
     assert torch.equal(mask_columns(x, torch.tensor([0, 2, 3]), kept=True), view)

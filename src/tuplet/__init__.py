@@ -27,7 +27,7 @@ _HOMES = {
     "DMAT": "tuplet.models.dmat",
     "DMATi": "tuplet.models.dmat",
     "SelfDMAT": "tuplet.models.selfdmat",
-    "load": "tuplet.models.dmat",
+    "load": "tuplet.models.saving",
     "cluster_nodes": "tuplet.evaluation.tasks",
     "classify_nodes": "tuplet.evaluation.tasks",
     "predict_links": "tuplet.evaluation.tasks",
@@ -36,6 +36,7 @@ _HOMES = {
     "split_edges": "tuplet.graph.splits",
     "train": "tuplet.training.loop",
     "TrainConfig": "tuplet.training.config",
+    "report": "tuplet.pages",
 }
 _MODULES = {
     "baselines": "tuplet.baselines",

@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """The user gave something that cannot be used; the text says what, and what to do instead."""
+    """The user gave something that cannot be used; the text, always one line, says what, and what to do instead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(" ".join(text.split("\n")) if "\n" in text else text)
 
 
 class MissingExtraError(ImportError):
@@ -130,7 +133,9 @@ def parse_bytes(size: int | str) -> int:
     digits = text.rstrip("BIKMGT")
     try:
         return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
-    except (ValueError, KeyError):
+    except InputError:
+        raise
+    except (ValueError, KeyError, OverflowError):
         raise InputError(f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
 
 

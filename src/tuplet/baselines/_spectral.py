@@ -8,37 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._seed import stream
 from tuplet.rows.kmeans import kmeans
-
-_GRAM_UP_TO = 1200  # columns; below, the f x f eigenproblem is faster than Lanczos
-
-
-def left_singular_vectors(h: NDArray[np.float32], k: int, *, seed: int) -> NDArray[np.float32]:
-    """The k leading left singular vectors of `h` (n, f), float32 (n, k), largest first; fewer columns if k > f."""
-    k = min(k, min(h.shape))
-    if min(h.shape) <= max(_GRAM_UP_TO, k + 1):
-        return _by_gram(h, k)
-    from scipy.sparse.linalg import svds
-
-    start = stream(seed, "lanczos").normal(size=min(h.shape)).astype(np.float32)
-    u, s, _ = svds(h, k=k, v0=start, solver="arpack")
-    return np.ascontiguousarray(u[:, np.argsort(s)[::-1]])
-
-
-def _by_gram(h: NDArray[np.float32], k: int) -> NDArray[np.float32]:
-    from scipy.linalg import eigh
-
-    tall = h.shape[0] >= h.shape[1]
-    gram = (h.T @ h if tall else h @ h.T).astype(np.float64)
-    last = len(gram) - 1
-    squares, vectors = eigh(gram, subset_by_index=(last - k + 1, last))
-    u = vectors[:, ::-1]
-    if tall:
-        lengths = np.sqrt(squares[::-1].clip(min=np.finfo(np.float64).tiny))
-        u = (h @ u.astype(np.float32)) / lengths
-    return np.ascontiguousarray(u, dtype=np.float32)
-
+from tuplet.rows.svd import left_singular_vectors
 
 def spectral_labels(
     h: NDArray[np.float32], k: int, *, seed: int, normalise: bool = False, n_init: int = 10

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from tuplet._check import check_int
 from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
-from tuplet.baselines._spectral import left_singular_vectors
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.svd import truncated_svd
 
 
 class FilterSVD(Baseline):
@@ -46,10 +44,7 @@ class FilterSVD(Baseline):
         d = 2 * k if self.dimensions is None else check_int("dimensions", self.dimensions)
         self.n_features_in_ = x.shape[1]
         rows = self._filtered(graph, progress)
-        u = left_singular_vectors(rows, d, seed=self.seed)
-        directions = u.T @ rows  # singular values times right singular vectors
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        self.components_ = np.divide(directions, lengths, out=np.zeros_like(directions), where=lengths > 0)
+        self.components_ = truncated_svd(rows, min(d, *rows.shape), seed=self.seed, iterations=8).right.T
         self.embedding_ = scale_rows(rows @ self.components_.T)
         self.labels_ = kmeans(self.embedding_, k, seed=self.seed, n_init=self.n_init).labels
         return self

@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from tuplet._check import InputError, MissingExtraError
-from tuplet.cli import bench, data, demo, embed, evaluate, search
+from tuplet.cli import bench, data, demo, embed, evaluate, links, report, search
+from tuplet.cli._failures import Commands
 
 app = typer.Typer(
     name="tuplet",
+    cls=Commands,
     help="One vector for each node of an attributed graph, by deep metric learning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -25,10 +26,11 @@ app.command()(demo.demo)
 app.command()(embed.embed)
 app.command()(evaluate.cluster)
 app.command()(evaluate.classify)
-app.command()(evaluate.links)
+app.command()(links.links)
 app.command()(evaluate.theory)
 app.command()(search.neighbors)
 app.command("map")(search.draw_map)
+app.command()(report.report)
 app.command()(data.info)
 app.command()(data.convert)
 app.add_typer(data.datasets, name="datasets")
@@ -45,7 +47,9 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, as TUPLET_DEBUG=1 does.")
+    ] = False,
     log: Annotated[bool, typer.Option("--log", help="Show what the library logs.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:
@@ -55,19 +59,9 @@ def options(
 
 def main() -> None:
     """Entry point of the `tuplet` command."""
-    debug = "--debug" in sys.argv
     if sys.argv[1:2] == ["bench"] and sys.argv[2:3] and sys.argv[2].endswith(".toml"):
         sys.argv.insert(2, "run")  # `tuplet bench SPEC.toml` is short for `tuplet bench run SPEC.toml`
-    try:
-        app()
-    except (InputError, MissingExtraError, OSError, MemoryError) as error:
-        if debug:
-            raise
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
+    app()
 
 
 if __name__ == "__main__":

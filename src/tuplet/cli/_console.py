@@ -1,13 +1,12 @@
-"""What every verb shares: progress bars, tables, JSON, and how a graph is named on the command line."""
+"""What every verb shares: progress bars, tables, JSON, and what is said of a graph."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
@@ -16,23 +15,11 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[str, float], None]
 
-# The options that many verbs take, defined once.
-GraphArg = Annotated[
-    str,
-    typer.Argument(
-        metavar="GRAPH",
-        help="Dataset name, graph folder, .npz, or edge list (CSV, TSV, Parquet); - reads CSV from standard input.",
-    ),
+# The options that many verbs take, defined once; those of the graph are in _graph.py.
+SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+SeedsOpt = Annotated[
+    int, typer.Option(min=1, help="Runs, with the seeds from --seed on; the table shows mean and deviation.")
 ]
-FeaturesOpt = Annotated[
-    Path | None, typer.Option("--features", "-f", help="Node features: CSV, TSV, Parquet or .npy (one row a node).")
-]
-LabelsOpt = Annotated[
-    Path | None, typer.Option("--labels", "-l", help="Node labels: a table with an id and a label.")
-]
-DirectedOpt = Annotated[bool, typer.Option("--directed", help="Keep the direction of the edges.")]
-SeedOpt = Annotated[int, typer.Option(help="Seed of every random choice.")]
-SeedsOpt = Annotated[int, typer.Option(min=1, help="Runs with seeds 0, 1, ..; the table shows mean and deviation.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 DeviceOpt = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -60,21 +47,25 @@ def progress_bars(quiet: bool = False) -> Iterator[Progress | None]:
         yield update
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
-    """A table on standard output; the first column is text, the others are aligned right."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", *, to: TextIO | None = None
+) -> None:
+    """A table on standard output, or `to` another stream; the first column is text, the others are aligned right."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table()
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(title, highlight=False)
+        table.add_row(*(Text(cell) for cell in row))  # text of the user's is no markup
+    stream = to or sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else 160)
+    console.print(title, highlight=False, markup=False)
     console.print(table)
     if caption:
-        console.print(caption, highlight=False)
+        console.print(caption, highlight=False, markup=False)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -96,25 +87,36 @@ def print_summary(summary: Any, title: str, as_json: bool, caption: str = "") ->
     print_table(title, columns, rows, caption="; ".join(fact for fact in facts if fact))
 
 
-def is_edge_list(source: str) -> bool:
-    """Whether `source` names a table of edges, not a dataset, a graph folder or an .npz."""
-    path = Path(source)
-    return source == "-" or (path.exists() and path.suffix != ".npz" and not (path / "meta.json").is_file())
+def label_fact(g: Graph, how: Mapping[str, Any] | None = None) -> str:
+    """What the labels are, as the end of a sentence: column, classes, labelled nodes."""
+    import numpy as np
+
+    if g.y is None:
+        return "; no labels"
+    column = (how or {}).get("label") or getattr(getattr(g, "preparation", None), "label", None)
+    named = f" in column {column!r}" if column else ""
+    return f"; labels{named}: {g.n_classes} classes on {int(np.count_nonzero(g.y >= 0))} of {g.n_nodes} nodes"
 
 
-def load_graph(
-    source: str, features: Any = None, labels: Path | None = None, directed: bool = False, **how: Any
-) -> Graph:
-    """The graph that the user named: a dataset, an on-disk graph, an .npz or an edge list."""
-    from tuplet.datasets import dataset_names, load_dataset
-    from tuplet.io import read_graph
-    from tuplet.io.folder import open_graph
+def print_columns(g: Graph, to: TextIO | None = None) -> None:
+    """One line a column of the features, where the graph knows how they were prepared."""
+    rows = _column_rows(g)
+    if rows:
+        columns = list(rows[0])
+        body = [[_cell(row[name]) for name in columns] for row in rows]
+        print_table("columns", columns, body, to=to)
 
-    if source == "-":
-        return read_graph(sys.stdin.buffer, features, labels, directed=directed, **how)
-    path = Path(source)
-    if not path.exists() and (source in dataset_names() or not path.suffix):
-        return load_dataset(source)
-    if (path / "meta.json").is_file():
-        return open_graph(path)
-    return read_graph(path, features, labels, directed=directed, **how)
+
+def column_facts(g: Graph) -> dict[str, Any]:
+    """The same for JSON."""
+    rows = _column_rows(g)
+    return {"columns": rows} if rows else {}
+
+
+def _column_rows(g: Graph) -> list[dict[str, Any]]:
+    preparation = getattr(g, "preparation", None)
+    return [] if preparation is None else list(preparation.rows())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuplet.cli._console import (
-    DirectedOpt,
-    FeaturesOpt,
-    GraphArg,
     JsonOpt,
-    LabelsOpt,
     QuietOpt,
-    load_graph,
+    column_facts,
+    print_columns,
     print_json,
     print_table,
     progress_bars,
 )
+from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, supported, takes_graph
 
 if TYPE_CHECKING:
     from tuplet.graph import Graph
@@ -27,24 +25,26 @@ if TYPE_CHECKING:
 datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
 
 
-def info(
-    graph: GraphArg,
-    features: FeaturesOpt = None,
-    labels: LabelsOpt = None,
-    directed: DirectedOpt = False,
-    as_json: JsonOpt = False,
-) -> None:
-    """Nodes, edges, degrees, components, features, homophily, and what the filter will need."""
+@takes_graph()
+def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOpt = False) -> None:
+    """Nodes, edges, degrees, components, features, homophily, and what the filter will need.
+
+    Gaps in a table are shown, not refused: nodes of one file alone are kept, and missing values count as 0 here.
+    """
     from tuplet.filters import GraphFilter
 
-    g = load_graph(graph, features, labels, directed)
+    tables = is_edge_list(graph) and "features" in how
+    g = load_graph(graph, {"missing": "zero", "unmatched": "keep"} | how if tables else how)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
     if as_json:
-        print_json(facts | ({} if estimate is None else {"filter": estimate.to_dict()}))
+        print_json(facts | column_facts(g) | ({} if estimate is None else {"filter": estimate.to_dict()}))
         return
+    if how.get("label"):
+        facts |= {"label column": how["label"]}
     rows = [[name, _text(value)] for name, value in facts.items()]
     print_table(str(g), ["", "value"], rows, caption="" if estimate is None else f"To filter it: {estimate}.")
+    print_columns(g)
 
 
 def _text(value: Any) -> str:
@@ -84,20 +84,30 @@ def describe(g: Graph) -> dict[str, Any]:
     return facts
 
 
+@takes_graph()
 def convert(
-    edges: Annotated[Path, typer.Argument(help="Edge list: CSV, TSV, Parquet, or a folder of Parquet parts.")],
+    edges: Annotated[str, typer.Argument(help="Edge list: CSV, TSV, Parquet, a folder of parts, or a graph.toml.")],
     out: Annotated[Path, typer.Argument(help="Graph folder to make.")],
-    features: FeaturesOpt = None,
-    labels: LabelsOpt = None,
-    directed: DirectedOpt = False,
+    how: Options,
     memory: Annotated[str, typer.Option(help="Memory to stay within.")] = "2GB",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a graph folder of that name.")] = False,
     quiet: QuietOpt = False,
 ) -> None:
     """Turn an edge list of any size into a graph folder of memory maps, within a memory budget."""
+    from tuplet._check import parse_bytes
+    from tuplet.cli._graph import check_used
     from tuplet.io.convert import convert as run
 
+    parse_bytes(memory)
+    source: Any = edges
+    if edges.lower().endswith(".toml"):
+        from tuplet.cli._graph_file import read_graph_file
+
+        source, how = read_graph_file(Path(edges), how)
+    check_used(source, how)
+    options = supported(run, how, "`tuplet convert`")
     with progress_bars(quiet) as progress:
-        graph = run(edges, out, features=features, labels=labels, directed=directed, memory=memory, progress=progress)
+        graph = run(source, out, **options, memory=memory, overwrite=overwrite, progress=progress)
     sys.stdout.write(f"{out}: {graph}\n")
 
 

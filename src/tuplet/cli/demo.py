@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuplet._check import InputError, check_int
-from tuplet.cli._console import JsonOpt, QuietOpt, print_json, print_table, progress_bars
+from tuplet._check import InputError, MissingExtraError
+from tuplet.cli._console import JsonOpt, QuietOpt, SeedOpt, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,35 +33,38 @@ def demo(
         "tuplet-demo"
     ),
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 5,
+    seed: SeedOpt = 0,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Embed Cora without its labels, cluster the vectors, and score them beside the paper's row."""
     from tuplet import load_dataset
 
-    check_int("seeds", seeds)
     _make_folder(out)
     graph = load_dataset("cora")
     with progress_bars(quiet) as progress:
-        rows, panels, model = run_demo(graph, seeds, progress)
-        write_outputs(out, graph, panels, model, progress)
+        rows, panels, model = run_demo(graph, range(seed, seed + seeds), progress)
+        note = write_outputs(out, graph, panels, model, progress)
     if as_json:
         print_json({name: summary.to_dict() for name, summary in rows.items()})
         return
+    over = f", mean and deviation over {seeds} seeds" if seeds > 1 else ", one run; the paper's row over ten"
     table = [
-        [name, *(_cell(summary.mean[m], summary.deviation[m]) for m in METRICS)] for name, summary in rows.items()
+        [name, *(_cell(summary.mean[m], summary.deviation[m] if seeds > 1 else None) for m in METRICS)]
+        for name, summary in rows.items()
     ]
     table.append(["paper: DMAT-i", *(_cell(*PAPER[m]) for m in METRICS)])
     print_table(
         f"{graph}: K-Means on four sets of vectors",
         ["vectors", *METRICS],
         table,
-        caption=f"Percent, mean and deviation over {seeds} seeds. Labels are read for scoring only. Wrote {out}/.",
+        caption=f"Percent{over}. k = {graph.n_classes}, the number of classes; labels (topics of the papers) are "
+        f"read for scoring only. Wrote {out}/.{note}",
     )
 
 
-def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary], list[NDArray[Any]], Any]:
-    """Summaries by row name, the three panels of seed 0 (raw, filtered, learned) and the model of seed 0."""
+def run_demo(graph: Graph, seeds: range, progress: Any) -> tuple[dict[str, Summary], list[NDArray[Any]], Any]:
+    """Summaries by row name, the three panels of the first seed (raw, filtered, learned) and its model."""
     from tuplet.evaluation.tasks import cluster_nodes, repeat
     from tuplet.filters import GraphFilter
     from tuplet.models.dmat import DMATi
@@ -70,21 +73,21 @@ def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary
     raw = graph.x.toarray()  # type: ignore[union-attr]
     filtered = GraphFilter().transform(graph)
     models = []
-    for seed in range(seeds):
+    for done, seed in enumerate(seeds, start=1):
         models.append(DMATi(seed=seed).fit(graph.with_(y=None)))
         if progress is not None:
-            progress("DMAT-i", (seed + 1) / seeds)
+            progress("DMAT-i", done / len(seeds))
     vectors = [model.embedding_ for model in models]
     itself = []
-    for seed in range(seeds):
+    for done, seed in enumerate(seeds, start=1):
         itself.append(SelfDMAT(graph.n_classes, seed=seed).fit_transform(graph.with_(y=None)))
         if progress is not None:
-            progress("SelfDMAT", (seed + 1) / seeds)
+            progress("SelfDMAT", done / len(seeds))
     sources = {
         "raw features": lambda seed: raw,
         "filtered features": lambda seed: filtered,
-        "DMAT-i vectors": lambda seed: vectors[seed],
-        "SelfDMAT vectors": lambda seed: itself[seed],
+        "DMAT-i vectors": lambda seed: vectors[seed - seeds.start],
+        "SelfDMAT vectors": lambda seed: itself[seed - seeds.start],
     }
     rows = {}
     for i, (name, source) in enumerate(sources.items(), start=1):
@@ -93,25 +96,31 @@ def run_demo(graph: Graph, seeds: int, progress: Any) -> tuple[dict[str, Summary
         def run(seed: int, source: Any = source, unit: bool = unit) -> Any:
             return cluster_nodes(source(seed), graph, seed=seed, unit_rows=unit)
 
-        rows[name] = repeat(run, range(seeds))
+        rows[name] = repeat(run, seeds)
         if progress is not None:
             progress("cluster", i / len(sources))
     return rows, [raw, filtered, vectors[0]], models[0]
 
 
-def write_outputs(out: Path, graph: Graph, panels: list[NDArray[Any]], model: Any, progress: Any) -> None:
-    """`vectors.parquet` (id, vector, cluster), `map.png` and `model/` of seed 0."""
+def write_outputs(out: Path, graph: Graph, panels: list[NDArray[Any]], model: Any, progress: Any) -> str:
+    """`vectors.parquet` (id, vector, cluster), `map.png` and `model/` of the first seed; what was left out."""
     from tuplet.evaluation.tasks import cluster_nodes
+    from tuplet.io.seen import seen_by
     from tuplet.io.vectors import write_vectors
     from tuplet.plots import map_panels
 
     clusters = cluster_nodes(model.embedding_, graph, seed=0).labels
-    write_vectors(out / "vectors.parquet", model.embedding_, graph.node_ids, cluster=clusters)
+    metadata = {"model": repr(model), "graph": graph.fingerprint(), "seen": seen_by(graph, labels=False)}
+    write_vectors(out / "vectors.parquet", model.embedding_, graph.node_ids, cluster=clusters, metadata=metadata)
     model.save(out / "model")
     raw, filtered, learned = panels
-    map_panels(raw, filtered, learned, graph.y, label_names=graph.label_names, path=out / "map.png")
+    try:
+        map_panels(raw, filtered, learned, graph.y, label_names=graph.label_names, path=out / "map.png")
+    except MissingExtraError as error:
+        return f" No map: {error}"
     if progress is not None:
         progress("draw", 1.0)
+    return ""
 
 
 def _make_folder(out: Path) -> None:
@@ -126,5 +135,5 @@ def _make_folder(out: Path) -> None:
         ) from error
 
 
-def _cell(mean: float, std: float) -> str:
-    return f"{mean:.2f} ± {std:.2f}"
+def _cell(mean: float, std: float | None) -> str:
+    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tuplet._check import InputError, check_out_path
+from tuplet.cli import _method
 from tuplet.cli._console import (
     DeviceOpt,
-    DirectedOpt,
-    FeaturesOpt,
-    GraphArg,
     JsonOpt,
-    LabelsOpt,
     QuietOpt,
     SeedOpt,
-    load_graph,
+    column_facts,
+    label_fact,
+    print_columns,
     print_json,
     progress_bars,
 )
+from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
 
 
+@takes_graph()
 def embed(
     graph: GraphArg,
-    features: FeaturesOpt = None,
-    labels: LabelsOpt = None,
+    how: Options,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="Vectors file: .parquet, .csv or .npy; - writes CSV to standard output."),
-    ] = Path("vectors.parquet"),
+        str,
+        typer.Option(
+            "--out", "-o", help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); - is CSV on stdout."
+        ),
+    ] = "vectors.parquet",
     method: Annotated[
         str | None, typer.Option(help="Default: DMAT with --labels, else the label-free default.")
     ] = None,
@@ -43,12 +48,13 @@ def embed(
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting of the method, as name=value; repeatable.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Label column in the features file; it is no feature then.")
+    memory: Annotated[str | None, typer.Option(help="Memory that the filter may use, as 8GB.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder for filtered rows; found again by the next run.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder for the state of training; Ctrl-C loses nothing.")
     ] = None,
-    directed: DirectedOpt = False,
-    missing: Annotated[str, typer.Option(help="Missing feature values: error, zero, mean or propagate.")] = "error",
-    unmatched: Annotated[str, typer.Option(help="Nodes in one file only: error, keep or drop.")] = "error",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
+    dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
     save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
     model: Annotated[Path | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
     new: Annotated[
@@ -61,100 +67,191 @@ def embed(
     as_json: JsonOpt = False,
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
-    from tuplet.io.vectors import write_vectors
-
-    to_stdout = str(out) == "-"
-    if not to_stdout:
-        check_out_path(out)
+    target = _Target.checked(out, dtype, save_model)
+    training: dict[str, Any] = {
+        "--method": method,
+        "--recipe": recipe,
+        "--dim": dim,
+        "--clusters": clusters,
+        "--set": setting,
+    }
+    training |= {"--memory": memory, "--cache": cache, "--checkpoint": checkpoint, "--resume": resume or None}
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
-    g = load_graph(graph, features, labels, directed, missing=missing, unmatched=unmatched, label=label)
-    with progress_bars(quiet) as progress:
-        if model is not None:
-            ids, z, estimator = _apply(model, g, new, progress)
-        else:
-            params = _params(method, g, recipe, dim, clusters, setting, seed, device, labels is not None)
-            estimator = _fit(params, g, progress)
-            ids, z = g.node_ids, estimator.embedding_
-        metadata = {"model": repr(estimator), "graph": g.fingerprint()}
-        if not to_stdout:
-            write_vectors(out, z, ids, metadata=metadata)
-        if save_model is not None:
-            estimator.save(save_model)
-    if to_stdout:
-        _print_vectors(ids, z)
-        return
-    facts = {"vectors": str(out), "rows": len(z), "dim": int(z.shape[1]), "method": type(estimator).__name__}
-    if as_json:
-        print_json(facts)
+    if model is not None:
+        _check_unused(training, how)
+        g = load_graph(graph, how)
+        with progress_bars(quiet) as progress:
+            made = _apply(model, g, new, how, progress)
     else:
-        sys.stdout.write(f"{out}: {len(z)} vectors of {z.shape[1]} numbers, by {facts['method']}\n")
+        name = _method.chosen_method(method, labelled="labels" in how, recipe=recipe)
+        extras = {"memory": _checked_memory(memory), "cache": _checked_cache(cache)}
+        params = _method.typed_params(
+            name, recipe=recipe, dim=dim, clusters=clusters, settings=setting, extras=extras
+        )
+        _method.check_resumable(name, checkpoint, resume)
+        g = load_graph(graph, how)
+        estimator = _method.build(name, params, g, seed=seed, device=device)
+        with progress_bars(quiet) as progress, _saying_how_to_resume(checkpoint):
+            _method.fit(estimator, g, progress=progress, checkpoint=checkpoint, resume=resume)
+        made = _fitted(estimator, g)
+    target.write(made, g, dtype, save_model)
+    _tell(target, made, g, how, as_json)
 
 
-def _params(
-    method: str | None,
-    g: Any,
-    recipe: str | None,
-    dim: int | None,
-    clusters: int | None,
-    settings: list[str] | None,
-    seed: int,
-    device: str,
-    labelled: bool,
-) -> dict[str, Any]:
-    """Method name and constructor parameters: recipe first, then what was typed."""
-    method = method or ("DMAT" if labelled else "SelfDMAT")
-    params: dict[str, Any] = {"seed": seed, "device": device}
-    if recipe is not None:
-        from tuplet.bench.recipes import estimator_settings, recipe_settings
+@dataclass(frozen=True)
+class _Made:
+    """Vectors `z` of the nodes `ids`, with clusters where there are any, what they saw, and who made them."""
 
-        method = "DMAT-i" if method == "SelfDMAT" else method
-        params |= estimator_settings(recipe_settings(recipe, method=method))
-    if dim is not None:
-        params["dim" if method == "SelfDMAT" else "layers"] = dim if method == "SelfDMAT" else (256, dim)
-    if clusters is not None:
-        params["n_clusters"] = clusters
-    elif method == "SelfDMAT" and g.n_classes:
-        params["n_clusters"] = g.n_classes
-    params |= dict(_setting(text) for text in settings or ())
-    return {"method": method, **params}
+    ids: Any
+    z: Any
+    cluster: Any
+    seen: dict[str, Any]
+    estimator: Any
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """("lr", 0.001) from "lr=1e-3"; values are read as Python literals, else kept as text."""
-    import ast
+@dataclass(frozen=True)
+class _Target:
+    """Where the vectors go: a file, a folder of parts, or (None) standard output."""
 
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise InputError(f"--set {text!r} has no value. Write it as name=value, for example --set epochs=20.")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
+    path: str | None
+
+    @classmethod
+    def checked(cls, out: str, dtype: str, save_model: Path | None) -> _Target:
+        """The target of --out, and that of --save-model, if both can be written."""
+        from tuplet.io.vectors import check_vectors_path
+
+        if out == "-":
+            if dtype != "float32":
+                raise InputError("--dtype would not be used: standard output gets text. Write a file with --out.")
+        else:
+            check_vectors_path(out, dtype)
+        if save_model is not None:
+            _check_model_folder(save_model)
+        return cls(None if out == "-" else out)
+
+    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None) -> None:
+        """Write vectors and model."""
+        from tuplet.io.vectors import write_vectors
+
+        if self.path is not None:
+            metadata = {"model": repr(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
+            write_vectors(self.path, made.z, made.ids, cluster=made.cluster, metadata=metadata, dtype=dtype)
+        if save_model is not None:
+            made.estimator.save(save_model)
 
 
-def _fit(params: dict[str, Any], g: Any, progress: Any) -> Any:
-    from tuplet.models.registry import make_estimator
+def _check_model_folder(folder: Path) -> None:
+    target = check_out_path(folder)
+    if target.exists() and not (target.is_dir() and ((target / "model.json").is_file() or not any(target.iterdir()))):
+        raise InputError(f"{target} exists and is not a model folder. Choose another place for --save-model.")
 
-    params = dict(params)
-    return make_estimator(params.pop("method"), **params).fit(g, progress=progress)
+
+def _checked_memory(memory: str | None) -> str | None:
+    from tuplet._check import parse_bytes
+
+    if memory is not None:
+        parse_bytes(memory)
+    return memory
 
 
-def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, progress: Any) -> tuple[Any, Any, Any]:
-    """Ids, vectors and the model in `folder`, applied to the whole graph or to new nodes only."""
+def _checked_cache(cache: Path | None) -> str | None:
+    if cache is None:
+        return None
+    check_out_path(cache)
+    if cache.exists() and not cache.is_dir():
+        raise InputError(f"{cache} is a file. Give a folder with --cache.")
+    return str(cache)
+
+
+def _check_unused(training: dict[str, Any], how: Options) -> None:
+    """With --model nothing is trained: what would steer training is refused."""
+    unused = [flag for flag, value in training.items() if value]
+    unused += [given_flags([name]) for name in ("labels",) if name in how]
+    if unused:
+        raise InputError(
+            f"With --model nothing is trained: {' and '.join(unused)} would not be used. Leave that out."
+        )
+
+
+class _saying_how_to_resume:
+    """On Ctrl-C, say what is kept and how to go on."""
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        self.checkpoint = checkpoint
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not KeyboardInterrupt:
+            return
+        if self.checkpoint is None:
+            told = "Nothing was written. With --checkpoint DIR an interrupted run can be resumed."
+        else:
+            typed = [arg for arg in sys.argv[1:] if arg != "--resume"]
+            told = f"The state is in {self.checkpoint}. Go on with: tuplet {shlex.join([*typed, '--resume'])}"
+        sys.stderr.write(told + "\n")
+
+
+def _fitted(estimator: Any, g: Any) -> _Made:
+    from tuplet.io.seen import seen_by
+
+    z = estimator.embedding_
+    clusters = getattr(estimator, "labels_", None)
+    clusters = clusters if clusters is not None and len(clusters) == len(z) else None
+    seen = seen_by(g, labels=bool(getattr(estimator, "needs_labels", False)))
+    return _Made(g.node_ids, z, clusters, seen, estimator)
+
+
+def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
+    """The vectors of the whole graph, or of new nodes only, by the model in `folder`."""
+    from tuplet.io.seen import seen_by
     from tuplet.models.dmat import load
 
     estimator = load(folder)
+    seen = seen_by(g, labels=False)
+    if getattr(estimator, "needs_labels", False):
+        seen["labels"] = "unknown"  # the model does not say which
     if new is None:
-        return g.node_ids, estimator.transform(g, progress=progress), estimator
+        known = inspect.signature(estimator.transform).parameters
+        z = estimator.transform(g, **({"progress": progress} if "progress" in known else {}))
+        return _Made(g.node_ids, z, None, seen, estimator)
     from tuplet.io.new_nodes import read_new_nodes
     from tuplet.models.new_nodes import embed_new
 
-    nodes = read_new_nodes(g, *new)
-    return nodes.ids, embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights), estimator
+    options = {k: v for k, v in how.items() if k in inspect.signature(read_new_nodes).parameters and k != "features"}
+    nodes = read_new_nodes(g, *new, **options)
+    z = embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights)
+    return _Made(nodes.ids, z, None, seen, estimator)
 
 
-def _print_vectors(ids: Any, z: Any) -> None:
+def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
+    """What was done: on standard output, or on standard error where that holds the vectors."""
+    method = type(made.estimator).__name__
+    facts = {"vectors": target.path, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
+    facts["labels_seen"] = _labels_seen(made.seen)
+    if made.cluster is not None:
+        facts["clusters"] = int(made.cluster.max()) + 1
+    if target.path is None:
+        _print_vectors(made)
+        print_columns(g, to=sys.stderr)
+    elif as_json:
+        print_json(facts | column_facts(g))
+    else:
+        print_columns(g)
+        clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
+        text = f"{target.path}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
+        seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
+        sys.stdout.write(f"{text}; learned from {seen}{label_fact(g, how)}\n")
+
+
+def _labels_seen(seen: dict[str, Any]) -> int | None:
+    labels = seen["labels"]
+    return 0 if labels is None else labels["count"] if isinstance(labels, dict) else None
+
+
+def _print_vectors(made: _Made) -> None:
     """The vectors as CSV on standard output, as `write_vectors` writes them to a .csv file."""
     import shutil
     import tempfile
@@ -162,6 +259,6 @@ def _print_vectors(ids: Any, z: Any) -> None:
     from tuplet.io.vectors import write_vectors
 
     with tempfile.TemporaryDirectory() as folder:
-        path = write_vectors(Path(folder) / "vectors.csv", z, ids)
+        path = write_vectors(Path(folder) / "vectors.csv", made.z, made.ids, cluster=made.cluster)
         with path.open(encoding="utf-8") as file:
             shutil.copyfileobj(file, sys.stdout)

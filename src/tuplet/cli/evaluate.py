@@ -1,4 +1,4 @@
-"""Verbs that measure: `cluster`, `classify`, `links`, `theory`."""
+"""Verbs that measure vectors: `cluster`, `classify`, `theory`. `links` is in links.py."""
 
 from __future__ import annotations
 
@@ -11,41 +11,32 @@ import typer
 
 from tuplet._check import InputError
 from tuplet.cli._console import (
-    DeviceOpt,
-    DirectedOpt,
-    FeaturesOpt,
-    GraphArg,
     JsonOpt,
-    LabelsOpt,
     QuietOpt,
     SeedOpt,
     SeedsOpt,
-    is_edge_list,
-    load_graph,
+    label_fact,
     print_json,
     print_summary,
     print_table,
     progress_bars,
 )
-from tuplet.cli.search import VectorsArg
+from tuplet.cli._graph import GraphOpt, Options, takes_graph
+from tuplet.cli._vectors import VectorsArg, graph_and_vectors, unseen_labels, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tuplet.evaluation.describe import Cluster
     from tuplet.graph import Graph
 
-GraphOpt = Annotated[str, typer.Option("--graph", "-g", help="The graph of the vectors: as for `tuplet embed`.")]
 
-
+@takes_graph()
 def cluster(
     vectors: VectorsArg,
     graph: GraphOpt,
+    how: Options,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Clusters; default: classes, or a label-free rule.")
     ] = None,
-    labels: LabelsOpt = None,
-    directed: DirectedOpt = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Table of id, cluster and confidence: .parquet or .csv.")
     ] = None,
@@ -62,11 +53,13 @@ def cluster(
 
     if out is not None:
         check_table_path(out)
-    g, z = _graph_and_vectors(vectors, graph, labels, directed)
-    runs = range(seed, seed + seeds)
+    g, table = graph_and_vectors(vectors, graph, how)
+    y, note = unseen_labels(g, table)
+    z, runs = table.z, range(seed, seed + seeds)
+    wanted = k or g.n_classes or None  # labels that were seen still say how many classes there are
     with progress_bars(quiet) as progress:
         summary = repeat(
-            _each(lambda s: cluster_nodes(z, g, k, seed=s, unit_rows=not plain_rows), runs, progress), runs
+            each(lambda s: cluster_nodes(z, g, wanted, seed=s, unit_rows=not plain_rows, y=y), runs, progress), runs
         )
     first = summary.results[0]
     clusters: Any = first.labels
@@ -74,12 +67,17 @@ def cluster(
     if out is not None:
         sure = confidence_of(z, clusters, unit_rows=not plain_rows)
         write_table(out, {"id": g.node_ids, "cluster": clusters, "confidence": sure})
+    k_from = "-k" if k else "the classes" if wanted else first.settings["k_from"]
+    facts = f"k = {first.sizes['clusters']} from {k_from}{label_fact(g, how)}"
     if as_json:
-        print_json(summary.to_dict() | {"clusters": [found.to_dict() for found in described]})
+        warn(note)
+        more = {"clusters": [found.to_dict() for found in described], "facts": facts, "seen": note}
+        print_json(summary.to_dict() | more)
         return
-    facts = f"k = {first.sizes['clusters']} from {first.settings['k_from']}{_label_fact(g)}"
-    print_summary(summary, f"clusters of {vectors}", False, facts)
-    print_table("what they are", *_cluster_rows(described), caption="" if out is None else f"written to {out}")
+    warn(note)
+    print_summary(summary, f"clusters of {vectors}", False, "; ".join(filter(None, (facts, note))))
+    written = "" if out is None else f"; written to {out}"
+    print_table("what they are", *_cluster_rows(described), caption=f"{facts}{written}")
 
 
 def _cluster_rows(described: list[Cluster]) -> tuple[list[str], list[list[str]]]:
@@ -94,11 +92,11 @@ def _cluster_rows(described: list[Cluster]) -> tuple[list[str], list[list[str]]]
     return ["cluster", "size", "share", "nearest", "typical nodes", "marked by (lift)", "classes"], rows
 
 
+@takes_graph()
 def classify(
     vectors: VectorsArg,
     graph: GraphOpt,
-    labels: LabelsOpt = None,
-    directed: DirectedOpt = False,
+    how: Options,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Predict all unlabelled nodes; table of id, class, probability, known."),
@@ -110,19 +108,45 @@ def classify(
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
-    """A linear classifier on the vectors: how well it does, and with -o the classes of unlabelled nodes."""
+    """How well a linear classifier tells the classes from the vectors; with -o, the classes of unlabelled nodes.
+
+    Nodes whose labels have trained the vectors are left out of the score.
+    """
     from tuplet.evaluation.tasks import classify_nodes, repeat
     from tuplet.io.write import check_table_path
 
     if out is not None:
         check_table_path(out)
-    g, z = _graph_and_vectors(vectors, graph, labels, directed)
+    g, table = graph_and_vectors(vectors, graph, how)
+    if g.y is None:
+        raise InputError(
+            "Classification needs labels. Give --labels FILE, or --label NAME for a column of --features."
+        )
+    y, note = unseen_labels(g, table)
+    left = (y >= 0).any()
+    if not left and out is None:
+        raise InputError(
+            f"No score: {note}. Hide the labels of some nodes from `tuplet embed`, or embed without labels."
+        )
+    written = ""
+    if out is not None:
+        written = _write_predictions(out, table.z, g, seed)
+    if not left:
+        sys.stderr.write(f"no score: {note}\n")
+        sys.stdout.write(f"{written}{label_fact(g, how)}\n")
+        return
     runs = range(seed, seed + seeds)
     with progress_bars(quiet) as progress:
-        summary = repeat(_each(lambda s: classify_nodes(z, g, seed=s, train=train, val=val), runs, progress), runs)
-    written = "" if out is None else _write_predictions(out, z, g, seed)
-    facts = f"{train:.0%} of the labelled nodes train, {val:.0%} choose C{_label_fact(g)}"
-    print_summary(summary, f"linear classifier on {vectors}", as_json, "; ".join(filter(None, (facts, written))))
+        summary = repeat(
+            each(lambda s: classify_nodes(table.z, g, seed=s, train=train, val=val, y=y), runs, progress), runs
+        )
+    warn(note)
+    facts = f"{train:.0%} of the labelled nodes train, {val:.0%} choose C{label_fact(g, how)}"
+    title = f"linear classifier on {vectors}"
+    if as_json:
+        print_json(summary.to_dict() | {"facts": facts, "seen": note, "written": written})
+    else:
+        print_summary(summary, title, False, "; ".join(filter(None, (facts, note, written))))
 
 
 def _write_predictions(out: Path, z: Any, g: Graph, seed: int) -> str:
@@ -138,7 +162,7 @@ def _write_predictions(out: Path, z: Any, g: Graph, seed: int) -> str:
     return f"{int((~found.known).sum())} nodes predicted from {int(found.known.sum())}, written to {out}"
 
 
-def _each(run: Callable[[int], Any], seeds: range, progress: Any) -> Callable[[int], Any]:
+def each(run: Callable[[int], Any], seeds: range, progress: Any) -> Callable[[int], Any]:
     """`run`, with a word to the progress bar after each seed."""
 
     def one(seed: int) -> Any:
@@ -150,118 +174,31 @@ def _each(run: Callable[[int], Any], seeds: range, progress: Any) -> Callable[[i
     return one
 
 
-def _label_fact(g: Graph) -> str:
-    import numpy as np
-
-    if g.y is None:
-        return "; no labels"
-    return f"; labels: {g.n_classes} classes on {int(np.count_nonzero(g.y >= 0))} of {g.n_nodes} nodes"
-
-
-def links(
-    graph: GraphArg,
-    features: FeaturesOpt = None,
-    method: Annotated[str, typer.Option(help="Any method of `tuplet embed`.")] = "DMAT-i",
-    directed: DirectedOpt = False,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="Propose so many likely missing edges instead; needs --out.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --top: table of source, target, score.")
-    ] = None,
-    val: Annotated[float, typer.Option(help="Fraction of edges for validation.")] = 0.05,
-    test: Annotated[float, typer.Option(help="Fraction of edges for the test.")] = 0.1,
-    device: DeviceOpt = "auto",
-    seed: SeedOpt = 0,
-    seeds: SeedsOpt = 1,
-    quiet: QuietOpt = False,
-    as_json: JsonOpt = False,
-) -> None:
-    """Link prediction: vectors are learned here, on a graph without the held-out edges.
-
-    It takes the graph, not a vectors file: vectors that saw an edge cannot be tested on it. With --top and -o the
-    vectors are learned on all edges, and the most likely missing ones are written; never one that exists.
-    """
-    from tuplet.evaluation.tasks import predict_links, repeat
-    from tuplet.models.registry import make_estimator
-
-    if (top is None) != (out is None):
-        raise InputError("--top and --out go together: --top 100 -o links.parquet proposes missing edges.")
-    if top is not None and out is not None:
-        _propose(graph, features, method, directed, top, out, device, seed, quiet)
-        return
-    g = load_graph(graph, features, directed=directed)
-    runs = range(seed, seed + seeds)
-
-    def run(s: int) -> Any:
-        return predict_links(make_estimator(method, seed=s, device=device), g, val=val, test=test, seed=s)
-
-    with progress_bars(quiet) as progress:
-        summary = repeat(_each(run, runs, progress), runs)
-    print_summary(summary, f"links of {graph}, {method}", as_json)
-
-
-def _propose(
-    graph: str,
-    features: Path | None,
-    method: str,
-    directed: bool,
-    top: int,
-    out: Path,
-    device: str,
-    seed: int,
-    quiet: bool,
-) -> None:
-    """Write the likely missing edges of the whole graph."""
-    from tuplet.evaluation.missing_links import missing_links
-    from tuplet.io.write import check_table_path, write_table
-    from tuplet.models.registry import make_estimator
-
-    check_table_path(out)
-    g = load_graph(graph, features, directed=directed)
-    with progress_bars(quiet) as progress:
-        z = make_estimator(method, seed=seed, device=device).fit(g, progress=progress).embedding_
-        found = missing_links(z, g, top, seed=seed, progress=progress)
-    source, target = (g.node_ids[found.pairs[:, side]] for side in (0, 1))
-    write_table(out, {"source": source, "target": target, "score": found.score})
-    how = "all pairs compared" if found.exact else "pairs compared within and between near cells"
-    sys.stdout.write(f"{out}: {len(found.pairs)} likely missing edges, by {method}; {how}\n")
-
-
+@takes_graph()
 def theory(
     vectors: VectorsArg,
     graph: GraphOpt,
-    labels: LabelsOpt = None,
-    directed: DirectedOpt = False,
+    how: Options,
     temperature: Annotated[float, typer.Option(help="Temperature t of h(x, y) = exp(cos / t).")] = 1.0,
     seed: SeedOpt = 0,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Lemma 1, Theorems 1 and 2, tau0 and negative hardness, measured on the vectors."""
     from tuplet.evaluation.theory import measure
     from tuplet.filters import GraphFilter
 
-    g, z = _graph_and_vectors(vectors, graph, labels, directed)
-    spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g)}
-    result = measure(z, g, temperature=temperature, seed=seed, spaces=spaces)
+    g, table = graph_and_vectors(vectors, graph, how)
+    with progress_bars(quiet) as progress:
+        spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g, progress=progress)}
+    result = measure(table.z, g, temperature=temperature, seed=seed, spaces=spaces)
     if as_json:
         print_json(result.to_dict())
         return
     rows = [[name, f"{value:.4g}"] for name, value in result.values.items()]
-    print_table(f"theory on {vectors}", ["quantity", "value"], rows, caption="; ".join(result.notes))
-
-
-def _graph_and_vectors(vectors: Path, graph: str, labels: Path | None, directed: bool) -> tuple[Graph, NDArray[Any]]:
-    """The graph, and the vectors in its node order; an error if they belong to different graphs."""
-    from tuplet.io.vectors import align, read_vectors
-
-    table = read_vectors(vectors)
-    if not is_edge_list(graph):
-        g = load_graph(graph, labels=labels, directed=directed)
-        return g, align(table, g)
-    nodes = {
-        "id": table.ids,
-        "known": [1.0] * len(table.ids),
-    }  # nodes without an edge are known from the vectors alone
-    g = load_graph(graph, nodes, labels, directed, unmatched="keep", missing="zero")
-    return g.with_(x=None), align(table, g)
+    print_table(
+        f"theory on {vectors}",
+        ["quantity", "value"],
+        rows,
+        caption="; ".join([label_fact(g, how).removeprefix("; "), *result.notes]),
+    )

@@ -1,4 +1,4 @@
-"""Verbs on vectors alone: `neighbors` and `map`."""
+"""Verbs that look at vectors: `neighbors` and `map`."""
 
 from __future__ import annotations
 
@@ -8,67 +8,124 @@ from typing import Annotated, Any
 import typer
 
 from tuplet._check import InputError
-from tuplet.cli._console import JsonOpt, QuietOpt, SeedOpt, print_json, print_table, progress_bars
+from tuplet.cli._console import JsonOpt, QuietOpt, SeedOpt, label_fact, print_json, print_table, progress_bars
+from tuplet.cli._graph import Options, given_flags, takes_graph
+from tuplet.cli._vectors import VectorsArg, graph_and_vectors
 
-VectorsArg = Annotated[Path, typer.Argument(metavar="VECTORS", help="Vectors file: Parquet, CSV or .npy.")]
+MaybeGraph = Annotated[
+    str | None, typer.Option("--graph", "-g", help="The graph of the vectors: its labels and edges are shown.")
+]
 
 
+@takes_graph(without=["--id"])
 def neighbors(
     vectors: VectorsArg,
     node: Annotated[list[str], typer.Option("--id", help="Node id; repeat it for several.")],
+    how: Options,
+    graph: MaybeGraph = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each node.")] = 10,
     method: Annotated[str, typer.Option(help="auto, exact or hnsw (faiss).")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Table of id, neighbor, rank, cosine: .parquet or .csv.")
+    ] = None,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """The nodes whose vectors are nearest to those of the given nodes, by cosine."""
-    from tuplet.io.vectors import read_vectors
+    from tuplet.io.write import check_table_path, write_table
     from tuplet.rows.neighbors import nearest
 
-    table = read_vectors(vectors)
+    if out is not None:
+        check_table_path(out)
+    g, table = _maybe_graph(vectors, graph, how)
     places = [_place(table.ids, name) for name in node]
-    index, similarity = nearest(table.z, table.z[places], k + 1, method=method)
-    found = {}
-    for name, place, row, cosines in zip(node, places, index, similarity, strict=True):
-        pairs = [(table.ids[j], float(c)) for j, c in zip(row, cosines, strict=True) if j != place][:k]
-        found[name] = [{"id": _plain(i), "cosine": round(c, 6)} for i, c in pairs]
+    index, similarity = nearest(table.z, table.z[places], min(k + 1, len(table.z)), method=method)
+    rows = []
+    for place, near, cosines in zip(places, index, similarity, strict=True):
+        others = [(int(j), float(c)) for j, c in zip(near, cosines, strict=True) if j != place][:k]
+        rows += [_row(g, table.ids, place, j, rank, c) for rank, (j, c) in enumerate(others, start=1)]
+    if out is not None:
+        import numpy as np
+
+        write_table(out, {name: np.asarray([row[name] for row in rows]) for name in rows[0]})
     if as_json:
-        print_json(found)
+        print_json({str(name): _of(rows, table.ids[place]) for name, place in zip(node, places)})
         return
-    for name, rows in found.items():
-        body = [[str(r["id"]), f"{r['cosine']:.4f}"] for r in rows]
-        print_table(f"nearest to {name}", ["id", "cosine"], body)
+    written = "" if out is None else f"; written to {out}"
+    for name, place in zip(node, places):
+        found = _of(rows, table.ids[place])
+        columns = list(found[0]) if found else ["id", "cosine"]
+        body = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in found]
+        caption = f"k = {k}{'' if g is None else label_fact(g, how)}{written}"
+        print_table(f"nearest to {name}", columns, body, caption)
 
 
+def _row(g: Any, ids: Any, place: int, j: int, rank: int, cosine: float) -> dict[str, Any]:
+    row = {"id": _plain(ids[place]), "neighbor": _plain(ids[j]), "rank": rank, "cosine": round(cosine, 6)}
+    if g is not None:
+        row["edge"] = j in g.indices[g.indptr[place] : g.indptr[place + 1]]
+        if g.y is not None:
+            row["class"] = _class(g, j)
+    return row
+
+
+def _class(g: Any, j: int) -> str:
+    label = int(g.y[j])
+    return "" if label < 0 else g.label_names[label] if g.label_names else str(label)
+
+
+def _of(rows: list[dict[str, Any]], node: Any) -> list[dict[str, Any]]:
+    """The neighbours of one node: each as `id`, cosine and what else is known."""
+    mine = [row for row in rows if row["id"] == _plain(node)]
+    return [
+        {"id": row["neighbor"]} | {k: v for k, v in row.items() if k not in ("id", "neighbor", "rank")}
+        for row in mine
+    ]
+
+
+def _maybe_graph(vectors: Path, graph: str | None, how: Options) -> tuple[Any, Any]:
+    from tuplet.io.vectors import read_vectors
+
+    if graph is None and how:
+        raise InputError(f"{given_flags(how)} would not be used without a graph. Add --graph GRAPH, or leave it out.")
+    return (None, read_vectors(vectors)) if graph is None else graph_and_vectors(vectors, graph, how)
+
+
+@takes_graph()
 def draw_map(
     vectors: VectorsArg,
+    how: Options,
     out: Annotated[Path, typer.Option("--out", "-o", help="PNG file to write.")] = Path("map.png"),
     graph: Annotated[
-        str | None, typer.Option(help="Graph whose labels colour the dots; else the clusters do.")
+        str | None,
+        typer.Option("--graph", "-g", help="Graph whose labels colour the dots; else the clusters do."),
     ] = None,
-    labels: Annotated[Path | None, typer.Option("--labels", "-l", help="Labels for --graph.")] = None,
     sample: Annotated[int, typer.Option(min=10, help="At most this many nodes are drawn.")] = 10_000,
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
 ) -> None:
     """A t-SNE picture of the vectors."""
+    import sys
+
+    from tuplet._check import check_out_path, need_extra
     from tuplet._seed import stream
-    from tuplet.cli._console import load_graph
-    from tuplet.io.vectors import align, read_vectors
     from tuplet.plots import map_vectors
 
-    table = read_vectors(vectors)
-    colours, z = table.cluster, table.z
-    names: tuple[str, ...] = ()
-    if graph is not None:
-        loaded = load_graph(graph, labels=labels)
-        z, colours, names = align(table, loaded), loaded.y, loaded.label_names
-    rows = slice(None)
+    if check_out_path(out).suffix.lower() != ".png":
+        raise InputError(f"{out} does not end in .png, and the map is a PNG picture. Choose such a name.")
+    need_extra("matplotlib", "plot", "The map")
+    g, table = _maybe_graph(vectors, graph, how)
+    colours, names = (table.cluster, ()) if g is None else (g.y, g.label_names)
+    z, rows = table.z, slice(None)
     if len(z) > sample:
         rows = sorted(stream(seed, "map").choice(len(z), sample, replace=False))  # type: ignore[assignment]
     with progress_bars(quiet) as progress:
         map_vectors(z[rows], None if colours is None else colours[rows], label_names=names, path=out, seed=seed)
         if progress is not None:
             progress("draw", 1.0)
+    told = "" if g is None else label_fact(g, how)
+    by = "grey" if colours is None else "coloured by cluster" if g is None else f"coloured by class{told}"
+    sys.stdout.write(f"{out}: {len(z[rows])} of {len(z)} nodes, {by}\n")
 
 
 def _place(ids: Any, name: str) -> int:

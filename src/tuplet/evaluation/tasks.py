@@ -6,6 +6,7 @@ Nothing here chooses by test labels or test edges; what is chosen, and on what, 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -78,18 +79,18 @@ def _label_values(
     labels: NDArray[np.int64] | None, clusters: NDArray[np.int64], notes: list[str]
 ) -> dict[str, float]:
     if labels is None:
-        notes.append("no labels: accuracy, nmi, ari and f1 are left out")
+        notes.append(f"no labels: {_listed(metrics.LABEL_SCORES)} are left out")
         return {}
-    scores = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari, "f1": metrics.macro_f1}
-    return {name: 100 * score(labels, clusters) for name, score in scores.items()}
+    return metrics.label_scores(labels, clusters)
 
 
 def _edge_values(graph: Graph | None, clusters: NDArray[np.int64], notes: list[str]) -> dict[str, float]:
     if graph is None or graph.n_stored == 0:
-        notes.append("no edges: modularity and conductance are left out")
+        notes.append(f"no edges: {_listed(metrics.EDGE_SCORES)} are left out")
         return {}
-    return {
-        f"{name}{suffix}": 100 * score(graph, clusters, self_loops=bool(suffix))
-        for suffix in ("", "_self_loops")
-        for name, score in (("modularity", metrics.modularity), ("conductance", metrics.conductance))
-    }
+    return metrics.edge_scores(graph, clusters)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,5 +1,6 @@
-"""The filter: graph and features -> rows. `GraphFilter` decides; weights, operator, engines and files do."""
+"""The filter: graph and features -> rows. `GraphFilter` decides; weights, operator, backends and files do."""
 
+from tuplet.filters._backends import BACKENDS, Backend, register_backend
 from tuplet.filters._graph_filter import GraphFilter
 
-__all__ = ["GraphFilter"]
+__all__ = ["BACKENDS", "Backend", "GraphFilter", "register_backend"]

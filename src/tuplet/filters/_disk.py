@@ -2,7 +2,7 @@
 
 Beside `out.npy` lies the folder `out.npy.parts` while the work goes on. It holds
   in-000.npy ..    X cut into blocks of columns, one file a block (only where X is a memory map that does not fit)
-  done-000.npy ..  filtered blocks, each renamed into place when it is whole
+  done-000.npy ..  filtered blocks, each renamed into place when it is whole, its checksum in done-000.sum
 and at the end the blocks are joined, row by row, into `out.npy.parts/out.npy`, which is then moved to `out.npy`.
 Every file is written from front to back, so its length tells where to go on after a kill. `job.json` says which
 filter, graph and features the parts belong to; parts of another job are thrown away.
@@ -10,7 +10,6 @@ filter, graph and features the parts belong to; parts of another job are thrown 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._files import file_sum
 from tuplet._memory import forget_pages, mapped_file
 from tuplet.filters._cpu import Engine, Tick
 from tuplet.filters._read import Block, put_rows
@@ -37,7 +37,7 @@ _CHUNK = 2**25  # bytes moved at a time
 
 
 @dataclass(frozen=True)
-class Job:
+class DiskJob:
     """One filtering to disk: `n` rows, `f` columns into `path`, `columns` at a time; `key` names the job."""
 
     path: Path
@@ -71,24 +71,7 @@ class Job:
         return self.dtype.itemsize * self.n * self.f
 
 
-def job_key(settings: str, graph_arrays: list[Any], x: Features) -> str:
-    """A key that changes with the settings, the structure or the features. Samples big arrays: reads a few MB."""
-    digest = hashlib.blake2b(settings.encode(), digest_size=16)
-    features: Any = x
-    parts = [features.indptr, features.indices, features.data] if sp.issparse(x) else [features]
-    for array in [*graph_arrays, *parts]:
-        if array is None:
-            continue
-        name = getattr(array, "filename", None)
-        stamp = f"{name} {Path(name).stat().st_mtime_ns}" if name else ""
-        digest.update(f"{array.dtype} {array.shape} {stamp}".encode())
-        for start in range(0, len(array), max(1, len(array) // 256)):
-            digest.update(np.ascontiguousarray(array[start : start + 4]).data)
-            forget_pages(array)  # the system maps megabytes around each place
-    return digest.hexdigest()
-
-
-def check_disk(job: Job, split_bytes: int, *, whole: bool = False) -> None:
+def check_disk(job: DiskJob, split_bytes: int, *, whole: bool = False) -> None:
     """Refuse before any work when the disk cannot hold the result and, unless it is made `whole`, its parts."""
     need = job.bytes if whole else disk_bytes(job, split_bytes)
     have = shutil.disk_usage(job.path.parent).free
@@ -101,18 +84,18 @@ def check_disk(job: Job, split_bytes: int, *, whole: bool = False) -> None:
         )
 
 
-def disk_bytes(job: Job, split_bytes: int) -> int:
+def disk_bytes(job: DiskJob, split_bytes: int) -> int:
     """The most that lies on disk at one time: the blocks and the result, or the cut input and the blocks."""
     if len(job.firsts) == 1:
         return job.bytes
     return max(2 * job.bytes, split_bytes + job.dtype.itemsize * job.n * job.columns)
 
 
-def run_job(job: Job, engine: Engine, tick: Tick) -> NDArray[Any]:
+def run_job(job: DiskJob, engine: Engine, tick: Tick) -> NDArray[Any]:
     """Filter block by block, going on where an earlier run stopped, and return the result as a memory map."""
     blocks = len(job.firsts)
     for i, first in enumerate(job.firsts):
-        if not job.part("done", first).exists():
+        if not _is_good(job.part("done", first)):
             _read_ahead(job.part("in", first + job.columns))
             block = engine(first, job.width(first), lambda part, i=i: tick((i + part) / blocks))  # type: ignore[misc]
             _write_block(job.part("done", first), block, job.dtype)
@@ -122,7 +105,7 @@ def run_job(job: Job, engine: Engine, tick: Tick) -> NDArray[Any]:
     return _finish(job)
 
 
-def run_whole(job: Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+def run_whole(job: DiskJob, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
     """Let `filter_into` write the whole result through a memory map, in any order; None where it says that it
     cannot. It has to be quick: a kill loses all of it.
     """
@@ -135,13 +118,13 @@ def run_whole(job: Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[
     return None
 
 
-def _finish(job: Job) -> NDArray[Any]:
+def _finish(job: DiskJob) -> NDArray[Any]:
     (job.folder / "out.npy").replace(job.path)
     shutil.rmtree(job.folder)
     return np.load(job.path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
-def resumed(job: Job) -> Job:
+def resumed(job: DiskJob) -> DiskJob:
     """The job with the block width of its earlier run, where one was stopped and that width still fits."""
     note = _read_note(job)
     before = int(note.get("columns", 0))
@@ -149,14 +132,14 @@ def resumed(job: Job) -> Job:
     return replace(job, columns=before) if same and before <= job.columns + 16 else job
 
 
-def _read_note(job: Job) -> dict[str, Any]:
+def _read_note(job: DiskJob) -> dict[str, Any]:
     try:
         return dict(json.loads((job.folder / "job.json").read_text()))
     except (OSError, ValueError):
         return {}
 
 
-def open_job(job: Job) -> None:
+def open_job(job: DiskJob) -> None:
     """Make the folder of parts; throw parts of another job away."""
     note = job.folder / "job.json"
     wanted = {"key": job.key, "n": job.n, "f": job.f, "columns": job.columns}
@@ -172,9 +155,9 @@ def open_job(job: Job) -> None:
     note.write_text(json.dumps(wanted))
 
 
-def split_columns(job: Job, x: NDArray[Any], tick: Tick) -> None:
+def split_columns(job: DiskJob, x: NDArray[Any], tick: Tick) -> None:
     """Cut the memory map `x` into one file for each block of columns, reading it once from front to back."""
-    todo = [first for first in job.firsts if not job.part("done", first).exists()]
+    todo = [first for first in job.firsts if not _is_good(job.part("done", first))]
     files = {first: _Appender(job.part("in", first), (job.n, job.width(first)), x.dtype) for first in todo}
     step = max(1, _CHUNK // max(1, x[:1].nbytes))
     begin = min((file.rows for file in files.values()), default=job.n)
@@ -190,7 +173,7 @@ def split_columns(job: Job, x: NDArray[Any], tick: Tick) -> None:
             file.close()
 
 
-def read_part(job: Job) -> Any:
+def read_part(job: DiskJob) -> Any:
     """The reader of the cut blocks (see `_read.py`)."""
 
     def read(start: int, first: int, scale: Block, out: Block) -> None:
@@ -225,10 +208,22 @@ def _write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
             target = np.empty(rows.shape, dtype)
             put_rows(target, rows)
             file.write(target.data)
+    path.with_suffix(".sum").write_text(file_sum(unfinished))
     unfinished.replace(path)
 
 
-def _join(job: Job) -> None:
+def _is_good(path: Path) -> bool:
+    """Whether a filtered block is there and has the bytes that were written; else it is filtered again."""
+    if not path.exists():
+        return False
+    note = path.with_suffix(".sum")
+    if note.exists() and note.read_text() == file_sum(path):
+        return True
+    log.warning("%s is damaged and will be filtered again", path)
+    return False
+
+
+def _join(job: DiskJob) -> None:
     """Join the blocks into one row-major file, by chunks of rows."""
     if len(job.firsts) == 1:
         job.part("done", 0).replace(job.folder / "out.npy")

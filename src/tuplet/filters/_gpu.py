@@ -7,8 +7,8 @@ is fetched and written out. The device holds the graph and five blocks.
 from __future__ import annotations
 
 import ctypes
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,24 +24,22 @@ from tuplet.graph import Features
 if TYPE_CHECKING:
     import torch
 
-log = logging.getLogger("tuplet")
-
 WORTH = 10**10  # multiply-adds; below this the CPU is done before torch is imported and the graph is sent
 _PIECE = 2**27  # bytes of one pinned piece
 _INT32 = 2**31  # nodes and stored edges that int32 can count
 
 
-def choose_device(device: str, work: float) -> str:
-    """ "cpu" or a CUDA device for `work` multiply-adds. Does not import torch where there is no NVIDIA driver."""
-    if device == "cpu":
-        return "cpu"
-    if device == "auto":
-        return "cuda" if work >= WORTH and _has_driver() and _has_cuda() else "cpu"
+def is_worth(work: float) -> bool:
+    """Whether to send `work` multiply-adds to CUDA. Does not import torch where there is no NVIDIA driver."""
+    return work >= WORTH and _has_driver() and _has_cuda()
+
+
+def check_device(device: str) -> None:
+    """Raise where torch sees no CUDA."""
     if not _has_cuda():
         raise InputError(
             f'device={device!r} was asked for but torch finds no CUDA device. Use device="auto" or "cpu".'
         )
-    return device
 
 
 def _has_driver() -> bool:
@@ -60,11 +58,17 @@ def _has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a torch error means that the device's memory is full."""
+@contextmanager
+def full_memory_told() -> Iterator[None]:
+    """Torch's errors that mean a full device become MemoryError."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower()
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower():
+            raise MemoryError(str(error)) from None
+        raise
 
 
 class DeviceFilter:
@@ -121,6 +125,17 @@ def columns_that_fit(n: int, stored: int, f: int, device: str) -> int:
     room = 0.9 * free - stored * 24 - n * 64  # 24: indices, values and the temporaries that make them
     columns = int(min(128, room // (5 * 4 * n)))
     return min(f, columns if columns < 16 else columns // 16 * 16)  # rows of whole cache lines
+
+
+def filter_whole(
+    op: Operator, plan: Plan, r: float, read: Reader, out: NDArray[Any], device: str, tick: Tick
+) -> None:
+    """Filter everything into `out`; MemoryError where the graph and one block of columns do not fit."""
+    with full_memory_told():
+        columns = columns_that_fit(op.n, len(op.indices), out.shape[1], device)
+        if columns < 1:
+            raise MemoryError(f"{device} has no room for the graph and one column")
+        filter_through_device(op, plan, r, read, out, device, columns=columns, tick=tick)
 
 
 def filter_through_device(
@@ -182,36 +197,20 @@ def device_engine(op: Operator, plan: Plan, r: float, read: Reader, x: Features,
     def compute(first: int, columns: int, tick: Tick) -> Block:
         import torch
 
-        if not state:
-            state["filter"] = DeviceFilter(op, plan, r, device)
-            state["host"] = np.empty(op.n * width, np.float32)
-            state["ones"] = np.ones(op.n, np.float32)
-        host = state["host"][: op.n * columns].reshape(op.n, columns)
-        fill_block(read, x, first, state["ones"], host)
-        start = torch.from_numpy(host).to(state["filter"].device)
-        result = state["filter"].apply(start, torch.empty_like(start), torch.empty_like(start))
-        torch.from_numpy(host).copy_(result)
+        with full_memory_told():
+            if not state:
+                state["filter"] = DeviceFilter(op, plan, r, device)
+                state["host"] = np.empty(op.n * width, np.float32)
+                state["ones"] = np.ones(op.n, np.float32)
+            host = state["host"][: op.n * columns].reshape(op.n, columns)
+            fill_block(read, x, first, state["ones"], host)
+            start = torch.from_numpy(host).to(state["filter"].device)
+            result = state["filter"].apply(start, torch.empty_like(start), torch.empty_like(start))
+            torch.from_numpy(host).copy_(result)
         tick(1.0)
         return np.asarray(host)
 
     width = columns
-    return compute
-
-
-def with_fallback(on_device: Engine, on_cpu: Callable[[], Engine]) -> Engine:
-    """The engine on the device until its memory is full, from then on the one that `on_cpu` makes."""
-    engines = [on_device]
-
-    def compute(first: int, columns: int, tick: Tick) -> Block:
-        try:
-            return engines[-1](first, columns, tick)
-        except RuntimeError as error:
-            if len(engines) > 1 or not is_out_of_memory(error):
-                raise
-            log.warning("the device's memory is full: filtering on the CPU from here on")
-            engines.append(on_cpu())
-        return engines[-1](first, columns, tick)
-
     return compute
 
 

@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_choice, check_int, check_number
+from tuplet._check import InputError, check_choice, check_int, check_number, check_out_path
+from tuplet._files import locked
 from tuplet._memory import mapped_file
+from tuplet.filters._backends import choose_device
+from tuplet.filters._content import content_key, is_kept, keep
 from tuplet.filters._estimate import FilterEstimate, exact_seconds, push_seconds
 from tuplet.filters._operator import make_plan
 from tuplet.filters._read import checked_map
@@ -30,6 +33,7 @@ from tuplet.graph import Features, Graph, checked_features
 log = logging.getLogger("tuplet")
 
 Progress = Callable[[str, float], None]
+CACHE_WAIT = 7 * 24 * 3600.0  # seconds to wait for another process that filters the same rows
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ class GraphFilter:
 
         `out="rows.npy"` writes them to that file and returns a memory map; input and output may then be larger than
         memory, and a run that was killed goes on where it was. `memory="4GB"` bounds the memory of the process. With
-        `cache=folder` the rows are kept there, and found again by graph, features and settings. `dtype="float16"`
+        `cache=folder` the rows are kept there with a checksum, and found again by all of the graph, the features and
+        the settings; damaged ones are filtered again. `dtype="float16"`
         halves the rows' bytes; the products stay float32, and the trainer reads either.
         """
         kind = np.dtype(check_choice("dtype", dtype, ("float32", "float16")))
@@ -143,11 +148,32 @@ class GraphFilter:
         if cache is not None:
             if out is not None:
                 raise InputError("Give out= or cache=, not both: the cache chooses its own file names.")
-            out = self._cache_file(graph.with_(x=features), cache, dtype)
-            if Path(out).exists():
-                log.info("filtered rows found in %s", out)
-                return np.load(out, mmap_mode="r")  # type: ignore[no-any-return]
-        return run_filter(self, graph, features, out, memory, kind, progress)
+            return self._cached(graph, features, Path(cache), memory, kind, progress)
+        if out is None:
+            return run_filter(self, graph, features, None, memory, kind, progress)
+        with locked(check_out_path(out)):
+            return run_filter(self, graph, features, out, memory, kind, progress)
+
+    def _cached(
+        self,
+        graph: Graph,
+        x: Features,
+        folder: Path,
+        memory: int | str | None,
+        kind: np.dtype[Any],
+        progress: Progress | None,
+    ) -> NDArray[Any]:
+        """The rows from the cache; of several processes that want the same rows one filters, the others wait."""
+        _make_folder(folder)
+        settings = repr((sorted(self.settings().items()), str(kind), graph.directed))
+        file = folder / f"filtered-{content_key(settings, [graph.indptr, graph.indices, graph.weights, x])}.npy"
+        with locked(file, wait=CACHE_WAIT):
+            if is_kept(file):
+                log.info("filtered rows found in %s", file)
+                return np.load(file, mmap_mode="r")  # type: ignore[no-any-return]
+            rows = run_filter(self, graph, x, file, memory, kind, progress)
+            keep(file, rows)
+            return rows
 
     def estimate(self, graph: Graph, *, x: Any = None) -> FilterEstimate:
         """Products, bytes of memory and disk, and a range of seconds, without filtering anything."""
@@ -167,8 +193,6 @@ class GraphFilter:
             mass = float((d ** (1 - self.r)).sum() / (d**-self.r).sum())
             span = push_seconds(mass, self.weights.values[0], float(self.r_max or 1), n, f, threads)
             return FilterEstimate(method=self.method, device="cpu", products=0, seconds=span, **common)
-        from tuplet.filters._gpu import choose_device
-
         symmetric = not graph.directed or self.direction == "symmetric"
         products = make_plan(self.weights, self.tol, self.series, symmetric).products
         device = choose_device(self.device, float(products) * stored * f)
@@ -182,14 +206,13 @@ class GraphFilter:
             raise InputError("The graph has no features to filter. Give x=..., one row for each node.")
         return graph.x
 
-    def _cache_file(self, graph: Graph, cache: str | os.PathLike[str], dtype: str) -> Path:
-        import hashlib
-
-        folder = Path(cache)
-        folder.mkdir(parents=True, exist_ok=True)
-        settings = f"{graph.fingerprint()} {sorted(self.settings().items())} {dtype}"
-        return folder / f"filtered-{hashlib.blake2b(settings.encode(), digest_size=12).hexdigest()}.npy"
-
     def settings(self) -> dict[str, Any]:
         """What decides the result: all settings but the device."""
         return {name: value for name, value in self.to_dict().items() if name != "device"}
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The cache folder {folder} cannot be made ({error}). Choose another cache=.") from None

@@ -47,13 +47,11 @@ def _projection(f: int, k: int, seed: int) -> sp.csc_array:
 
 
 def _singular_vectors(x: Features, k: int, seed: int) -> Any:
-    from sklearn.utils.extmath import randomized_svd
+    from tuplet.rows.svd import truncated_svd
 
     n = x.shape[0]
     rows: Any = slice(None)
     if n > _ROWS:
         rows = np.sort(stream(seed, "svd").choice(n, size=_ROWS, replace=False))
-    sample = x[rows]
-    sample = sample.astype(np.float32) if sample.dtype != np.float32 else sample
-    _, _, vectors = randomized_svd(sample, n_components=k, random_state=seed_of(seed, "svd") % 2**32)
-    return np.asarray(vectors.T, dtype=np.float32)  # fewer than k where the sample has a smaller rank
+    sample = x[rows].astype(np.float32, copy=False)
+    return truncated_svd(sample, min(k, *sample.shape), seed=seed_of(seed, "svd")).right

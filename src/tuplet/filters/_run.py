@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, parse_bytes
 from tuplet._memory import free_memory, mapped_file, resident_bytes
+from tuplet.filters import _backends as backends
 from tuplet.filters import _disk as filter_disk
-from tuplet.filters import _gpu as filter_gpu
+from tuplet.filters._backends import Backend
+from tuplet.filters._content import content_key
 from tuplet.filters._cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
 from tuplet.filters._operator import Operator, Plan, make_operator, make_plan
 from tuplet.filters._read import (
@@ -54,7 +56,8 @@ def run_filter(
     projection = None if spec.columns is None else column_map(x, spec.columns, spec.reduction, spec.seed)
     f = int((x if projection is None else projection).shape[1])
     plan = make_plan(spec.weights, spec.tol, spec.series, op.symmetric) if spec.method == "exact" else None
-    device = "cpu" if plan is None else filter_gpu.choose_device(spec.device, plan.products * len(op.indices) * f)
+    device = "cpu" if plan is None else backends.choose_device(spec.device, plan.products * len(op.indices) * f)
+    backend = backends.backend_of(device)
     log.info("filter %s %s on %s: %d x %d", spec.weights, spec.method, device, op.n, f)
 
     def tick(fraction: float) -> None:
@@ -65,27 +68,29 @@ def run_filter(
         on_cpu = functools.partial(_cpu_engine, spec, op, plan, read, source, columns)
         if plan is None or device == "cpu":
             return on_cpu()
-        on_device = filter_gpu.device_engine(op, plan, spec.r, read, source, columns, device)
-        return filter_gpu.with_fallback(on_device, on_cpu)
+        return _with_fallback(backend.engine(op, plan, spec.r, read, source, columns, device), on_cpu)
+
+    def whole(read: Reader, result: NDArray[Any]) -> bool:
+        return plan is not None and _whole(backend, (op, plan, spec.r, read, result, device, tick))
 
     if path is not None:
         assert budget is not None
         width = block_width(op, f, budget, projection, 0)
-        settings = repr(sorted(spec.settings().items())) + f" {dtype}"
-        key = filter_disk.job_key(settings, [graph.indptr, graph.indices, graph.weights], x)
-        job = filter_disk.resumed(filter_disk.Job(path, key, op.n, f, width, dtype))
-        if plan is not None and device != "cpu" and job.bytes < budget - resident_bytes():
+        settings = repr((sorted(spec.settings().items()), str(dtype), graph.directed))
+        key = content_key(settings, [graph.indptr, graph.indices, graph.weights, x])
+        job = filter_disk.resumed(filter_disk.DiskJob(path, key, op.n, f, width, dtype))
+        if backend.whole is not None and job.bytes < budget - resident_bytes():
             read = make_reader(x, projection)
-            rows = _whole_to_disk(job, lambda out: _on_device(op, plan, spec.r, read, out, device, tick))
+            rows = _whole_to_disk(job, lambda out: whole(read, out))
             if rows is not None:
                 return rows
         return _to_disk(job, x, projection, budget, make_engine, tick)
     width = block_width(op, f, budget, projection, dtype.itemsize * op.n * f)
     result = np.empty((op.n, f), dtype)
     read = make_reader(x, projection)
-    if plan is not None and device != "cpu" and _on_device(op, plan, spec.r, read, result, device, tick):
-        return result
-    _to_memory(result, _cpu_engine(spec, op, plan, read, x, width), width, tick)
+    if backend.whole is None or not whole(read, result):
+        engine = make_engine if backend.whole is None else functools.partial(_cpu_engine, spec, op, plan)
+        _to_memory(result, engine(read, x, width), width, tick)
     return result
 
 
@@ -101,27 +106,42 @@ def _cpu_engine(
     return bidirectional_engine(op, alpha, r_max, walks, spec.seed, spec.r, read, x, columns)
 
 
-def _whole_to_disk(job: filter_disk.Job, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
+def _whole_to_disk(job: filter_disk.DiskJob, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
     """The result where the device can make it and the system can hold it in its cache: no parts are needed."""
     filter_disk.check_disk(job, 0, whole=True)
     filter_disk.open_job(job)
     return filter_disk.run_whole(job, filter_into)
 
 
-def _on_device(
-    op: Operator, plan: Plan, r: float, read: Reader, result: NDArray[Any], device: str, tick: Tick
-) -> bool:
-    """Whether the device could filter everything into `result`; says in the log when its memory did not do."""
+def _whole(backend: Backend, work: tuple[Any, ...]) -> bool:
+    """Whether the backend could filter everything at once; says in the log when its memory did not do."""
+    if backend.whole is None:
+        return False
     try:
-        columns = filter_gpu.columns_that_fit(op.n, len(op.indices), result.shape[1], device)
-        if columns >= 1:
-            filter_gpu.filter_through_device(op, plan, r, read, result, device, columns=columns, tick=tick)
-            return True
-    except RuntimeError as error:
-        if not filter_gpu.is_out_of_memory(error):
-            raise
-    log.warning("the graph and one block of columns do not fit in the memory of %s: filtering on the CPU", device)
-    return False
+        backend.whole(*work)
+    except MemoryError:
+        log.warning(
+            "the graph and one block of columns do not fit in the memory of %s: filtering on the CPU", backend.name
+        )
+        return False
+    return True
+
+
+def _with_fallback(on_device: Engine, on_cpu: Callable[[], Engine]) -> Engine:
+    """The engine on the device until its memory is full, from then on the one that `on_cpu` makes."""
+    engines = [on_device]
+
+    def compute(first: int, columns: int, tick: Tick) -> Block:
+        try:
+            return engines[-1](first, columns, tick)
+        except MemoryError:
+            if len(engines) > 1:
+                raise
+            log.warning("the device's memory is full: filtering on the CPU from here on")
+            engines.append(on_cpu())
+        return engines[-1](first, columns, tick)
+
+    return compute
 
 
 def _to_memory(result: NDArray[Any], engine: Engine, columns: int, tick: Tick) -> None:
@@ -137,7 +157,7 @@ def _to_memory(result: NDArray[Any], engine: Engine, columns: int, tick: Tick) -
 
 
 def _to_disk(
-    job: filter_disk.Job,
+    job: filter_disk.DiskJob,
     x: Features,
     projection: Any,
     budget: int,

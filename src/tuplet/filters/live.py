@@ -7,6 +7,7 @@ Residuals that stay below the threshold are kept, so that errors do not add up o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,7 @@ class LiveRows:
     """Filtered rows of `graph` under changes. `rows` (n, f) may be a read-only memory map: it is never written.
 
     `graph_filter` must have made `rows`, with PageRank weights. `unit_rows`: its features were scaled to unit length
-    first. After each change every entry of row u lies within tol * d_u^r of a full recomputation, beyond what `rows`
+    first; `start`: they were mapped by it, each row by itself, to what was filtered, (n, c). After each change every entry of row u lies within tol * d_u^r of a full recomputation, beyond what `rows`
     itself was off. Memory grows with the rows touched; start anew from `graph()` when that is a good part of all.
 
     >>> g = Graph.from_scipy([[0, 1, 0], [1, 0, 1], [0, 1, 0]], x=np.eye(3))
@@ -61,6 +62,7 @@ class LiveRows:
         graph_filter: GraphFilter | None = None,
         *,
         unit_rows: bool = False,
+        start: Callable[[Any], NDArray[Any]] | None = None,
         tol: float = 1e-4,
     ) -> None:
         graph_filter = graph_filter or GraphFilter()
@@ -69,13 +71,14 @@ class LiveRows:
                 f"Rows filtered with {graph_filter.weights!r} and columns={graph_filter.columns} cannot be updated. "
                 "Use ppr weights without a reduction of columns, or filter again."
             )
-        if graph.x is None or rows.shape != graph.x.shape:
+        self._x = FeatureRows(graph, unit_rows=unit_rows, start=start)
+        if rows.shape != (graph.n_nodes, self._x.columns):
             raise InputError(
-                f"rows has shape {rows.shape} but the graph's features have {getattr(graph.x, 'shape', None)}."
+                f"rows has shape {rows.shape} but the graph's features have {(graph.n_nodes, self._x.columns)}."
             )
         self.alpha, self.r = graph_filter.weights.values[0], graph_filter.r
         self.tol = check_number("tol", tol, low=0, open_low=True)
-        self._rows, self._x = rows, FeatureRows(graph, unit_rows=unit_rows)
+        self._rows = rows
         self._adj = Overlay(graph, float(graph_filter.self_loops))
         f = rows.shape[1]
         self._slot = np.full(graph.n_nodes, -1, np.int32)

@@ -53,6 +53,7 @@ class Graph:
     name: str = ""
     label_names: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = field(default=())
+    preparation: Any = None  # how a table's columns became x (io.preparation); None for a plain matrix
     split: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @classmethod
@@ -67,6 +68,7 @@ class Graph:
         name: str = "",
         label_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
+        preparation: Any = None,
     ) -> Graph:
         """A checked graph from any SciPy sparse matrix or square array.
 
@@ -90,6 +92,7 @@ class Graph:
             name=name,
             label_names=tuple(label_names),
             feature_names=tuple(feature_names),
+            preparation=preparation,
         )
 
     @classmethod

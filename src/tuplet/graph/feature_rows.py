@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,19 @@ from tuplet.graph._graph import Graph
 
 
 class FeatureRows:
-    """The features of `graph` and those set since. `unit_rows`: the filter sees rows scaled to unit length."""
+    """The features of `graph` and those set since, as the filter sees them: in unit rows, or after `start`.
 
-    def __init__(self, graph: Graph, *, unit_rows: bool) -> None:
+    `start` maps feature rows (k, f), dense or CSR, to what is filtered (k, c), each row by itself.
+    """
+
+    def __init__(
+        self, graph: Graph, *, unit_rows: bool = False, start: Callable[[Any], NDArray[Any]] | None = None
+    ) -> None:
         if graph.x is None:
             raise InputError("The graph has no features. Give x=..., one row a node.")
         self.x: Any = graph.x
-        self.unit_rows, self.width = unit_rows, int(graph.x.shape[1])
+        self.unit_rows, self.start, self.width = unit_rows, start, int(graph.x.shape[1])
+        self.columns = self.width if start is None else int(start(self.x[:1]).shape[1])
         self.own: dict[int, NDArray[np.float32]] = {}
 
     def set(self, nodes: NDArray[np.int64], x: NDArray[np.float32]) -> None:
@@ -27,17 +34,22 @@ class FeatureRows:
         self.own |= dict(zip(nodes.tolist(), x))
 
     def rows(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Features of `nodes`, dense (k, f)."""
-        out = np.zeros((len(nodes), self.width))
+        """What is filtered of `nodes`, dense (k, c)."""
+        out = np.zeros((len(nodes), self.columns))
         base = np.array([u not in self.own for u in nodes.tolist()], dtype=bool)
-        picked = self.x[nodes[base]]
-        out[base] = picked.toarray() if sp.issparse(picked) else picked
-        for i in np.flatnonzero(~base):
-            out[i] = self.own[int(nodes[i])]
+        if base.any():
+            out[base] = self._seen(self.x[nodes[base]])
+        if not base.all():
+            out[~base] = self._seen(np.array([self.own[u] for u in nodes[~base].tolist()]))
         if self.unit_rows:
             lengths = np.linalg.norm(out, axis=1, keepdims=True)
             out /= np.where(lengths > 0, lengths, 1)
         return out
+
+    def _seen(self, x: Any) -> NDArray[Any]:
+        if self.start is not None:
+            x = self.start(x)
+        return np.asarray(x.toarray() if sp.issparse(x) else x)
 
     def checked(self, x: Any) -> NDArray[np.float32]:
         """`x` as float32 (k, f) with the graph's columns."""

@@ -1,15 +1,15 @@
-"""Vectors out and in: Parquet (id, vector, cluster), .npy or CSV by the file's ending; written whole or not at all.
+"""Vectors out and in: Parquet (id, vector, cluster), .npy or CSV by the file's ending, or a folder of Parquet parts.
 
-A Parquet file has one row a node: `id`, `vector` (a fixed-size list of float32) and, if given, `cluster`. Its
-schema metadata hold, as JSON under "tuplet", what made the vectors: model, settings, graph fingerprint.
+A Parquet file has one row a node: `id`, `vector` (a fixed-size list of float32 or float16) and, if given, `cluster`.
+Its schema metadata hold, as JSON under "tuplet", what made the vectors: model, settings, graph fingerprint, and what
+they have seen (seen.py). All is written whole or not at all.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,35 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_choice, check_finite, check_out_path
 from tuplet._files import DAMAGE, new_file, write_header
 from tuplet.graph import Graph
+from tuplet.io._vector_parts import (
+    arrow_ids,
+    is_parts,
+    parsed_metadata,
+    read_parquet,
+    read_parts,
+    row_blocks,
+    vectors_of,
+    write_parquet,
+    write_parts,
+)
+from tuplet.io.seen import labels_seen
 
-ROW_GROUP_BYTES = 2**25
+DTYPES = ("float32", "float16")
 _ENDINGS = (".parquet", ".npy", ".csv")
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """What a vectors file holds: `ids` (n,), `z` float32 (n, d), `cluster` (n,) or None, and the metadata."""
+    """What a vectors file holds: `ids` (n,), `z` float32 (n, d), `cluster` (n,) or None, and the metadata.
+
+    `labels_seen` (n,) marks the nodes whose labels have trained the vectors; None where the file does not say.
+    """
 
     ids: NDArray[Any]
     z: NDArray[np.float32]
     cluster: NDArray[np.int64] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    labels_seen: NDArray[np.bool_] | None = None
 
 
 def write_vectors(
@@ -41,11 +57,13 @@ def write_vectors(
     *,
     cluster: Any = None,
     metadata: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
 ) -> Path:
     """Write vectors (n, d) as .parquet, .npy or .csv; `z` may be a memory map, which is read block by block.
 
-    `ids` are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy
-    file holds the vectors alone.
+    A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids`
+    are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy holds
+    the vectors alone. `dtype` "float16" takes half the place; not for .csv.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,8 +72,7 @@ def write_vectors(
     >>> back.ids.tolist(), back.z.tolist(), back.metadata["model"]
     (['a', 'b'], [[1.0, 0.0], [0.0, 1.0]], '7f')
     """
-    target = check_out_path(path)
-    check_choice("file ending", target.suffix.lower(), _ENDINGS)
+    target = check_vectors_path(path, dtype)
     info = {"format": "tuplet-vectors", **(metadata or {})}
     if isinstance(ids, Graph):
         info |= {"graph": ids.fingerprint(), "graph_name": ids.name}
@@ -69,15 +86,53 @@ def write_vectors(
     for what, array in (("ids", names), ("cluster", groups)):
         if array is not None and array.shape != (len(z),):
             raise InputError(f"{what} has shape {array.shape} for {len(z)} vectors. Give one for each vector.")
-    writer = {".parquet": _write_parquet, ".npy": _write_npy, ".csv": _write_csv}[target.suffix.lower()]
+    _check_range(z, dtype)
+    if _is_folder(path):
+        write_parts(target, z, names, groups, info, np.dtype(dtype))
+        return target
+    writer = {".parquet": write_parquet, ".npy": _write_npy, ".csv": _write_csv}[target.suffix.lower()]
     with new_file(target) as partial:
-        writer(partial, z, names, groups, info)
+        writer(partial, z, names, groups, info, np.dtype(dtype))
     return target
 
 
+def check_vectors_path(path: str | os.PathLike[str], dtype: str = "float32") -> Path:
+    """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, its parent there."""
+    check_choice("dtype", dtype, DTYPES)
+    target = check_out_path(path)
+    if _is_folder(path):
+        if target.exists() and not (target.is_dir() and (is_parts(target) or not any(target.iterdir()))):
+            raise InputError(f"{target} exists and holds something else than vectors. Choose another place.")
+        return target
+    if not target.suffix:
+        raise InputError(f"{target} has no ending. Give {', '.join(_ENDINGS)}, or {target}/ for a folder of parts.")
+    check_choice("file ending", target.suffix.lower(), _ENDINGS)
+    if target.is_dir():
+        raise InputError(f"{target} is a folder. Choose another name for the vectors.")
+    if dtype != "float32" and target.suffix.lower() == ".csv":
+        raise InputError("A .csv file holds text, so float16 saves nothing there. Write .parquet or .npy.")
+    return target
+
+
+def _is_folder(path: str | os.PathLike[str]) -> bool:
+    text = os.fspath(path)
+    return text.endswith(("/", os.sep)) or (Path(path).is_dir() and not Path(path).suffix)
+
+
+def _check_range(z: NDArray[Any], dtype: str) -> None:
+    if dtype == "float32":
+        return
+    most = float(np.finfo(dtype).max)
+    for part in row_blocks(z):
+        if len(z) and float(np.abs(z[part]).max()) > most:
+            raise InputError(f"The vectors hold values beyond {most:g}, the largest of {dtype}. Write float32.")
+
+
 def read_vectors(path: str | os.PathLike[str]) -> Vectors:
-    """The vectors in a .parquet, .npy or .csv file; an .npy file is opened as a memory map."""
+    """The vectors in a .parquet, .npy or .csv file or a folder of parts; an .npy file is opened as a memory map."""
     source = Path(path)
+    if source.is_dir():
+        return _from_table(*read_parts(source), source)
     if not source.is_file():
         raise InputError(f"There is no file {source}. Check the path.")
     check_choice("file ending", source.suffix.lower(), _ENDINGS)
@@ -85,8 +140,25 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     return reader(source)
 
 
+def is_vectors(path: Path) -> bool:
+    """Whether a Parquet file was written by `write_vectors`, by its metadata alone."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+    return parsed_metadata(schema.metadata).get("format") == "tuplet-vectors"
+
+
 def align(vectors: Vectors, graph: Graph) -> NDArray[np.float32]:
-    """The vectors (n, d) in the node order of `graph`; an error where they belong to another graph.
+    """The vectors (n, d) in the node order of `graph`; an error where they belong to another graph."""
+    return in_node_order(vectors, graph).z
+
+
+def in_node_order(vectors: Vectors, graph: Graph) -> Vectors:
+    """The vectors in the node order of `graph`, with all that goes with a row; an error where they are another's.
 
     Ids decide. Where a graph has none (0, 1, ..), the fingerprint in the file's metadata does, if there is one.
     """
@@ -108,48 +180,22 @@ def align(vectors: Vectors, graph: Graph) -> NDArray[np.float32]:
             f"The vectors were made for another graph (fingerprint {known}, this one {graph.fingerprint()}), and the "
             "nodes have no ids to tell more. Embed this graph first."
         )
-    return vectors.z if np.array_equal(place, np.arange(n)) else vectors.z[place]
+    seen = vectors.labels_seen
+    if np.array_equal(place, np.arange(n)):
+        return replace(vectors, ids=graph.node_ids)
+    groups = None if vectors.cluster is None else vectors.cluster[place]
+    return Vectors(graph.node_ids, vectors.z[place], groups, vectors.metadata, None if seen is None else seen[place])
 
 
-def row_blocks(z: Any) -> Iterator[slice]:
-    """Slices of rows of the (n, d) matrix `z`, each some 32 MB of float32."""
-    rows = max(1, ROW_GROUP_BYTES // (4 * z.shape[1]))
-    for start in range(0, max(1, z.shape[0]), rows):
-        yield slice(start, start + rows)
-
-
-def arrow_ids(ids: NDArray[Any]) -> Any:
-    """The ids as an Arrow array; objects become text."""
-    import pyarrow as pa
-
-    return pa.array(ids.astype(str) if ids.dtype.kind == "O" else ids)
-
-
-def _write_parquet(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, info: Mapping[str, Any]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet as pq
-
-    fields = [pa.field("id", arrow_ids(ids[:1]).type), pa.field("vector", pa.list_(pa.float32(), z.shape[1]))]
-    if groups is not None:
-        fields.append(pa.field("cluster", pa.int64()))
-    text = json.dumps(info, default=str)
-    with pq.ParquetWriter(path, pa.schema(fields, metadata={"tuplet": text})) as writer:
-        for part in row_blocks(z):
-            flat = pa.array(np.ascontiguousarray(z[part], dtype=np.float32).ravel())
-            columns = [arrow_ids(ids[part]), pa.FixedSizeListArray.from_arrays(flat, z.shape[1])]
-            if groups is not None:
-                columns.append(pa.array(groups[part].astype(np.int64)))
-            writer.write_table(pa.table(columns, schema=writer.schema))
-
-
-def _write_npy(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, info: Mapping[str, Any]) -> None:
+def _write_npy(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
+    little = dtype.newbyteorder("<")
     with path.open("wb") as file:
-        write_header(file, z.shape, np.dtype("<f4"))
+        write_header(file, z.shape, little)
         for part in row_blocks(z):
-            file.write(np.ascontiguousarray(z[part], dtype="<f4").data)
+            file.write(np.ascontiguousarray(z[part], dtype=little).data)
 
 
-def _write_csv(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, info: Mapping[str, Any]) -> None:
+def _write_csv(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -163,28 +209,13 @@ def _write_csv(path: Path, z: NDArray[Any], ids: NDArray[Any], groups: Any, info
 
 
 def _read_parquet(path: Path) -> Vectors:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import parquet as pq
+    return _from_table(*read_parquet(path), path)
 
-    try:
-        with pq.ParquetFile(path) as file:
-            table = file.read()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path} is not a readable Parquet file ({error}). Write or copy it again.") from None
-    if not {"id", "vector"} <= set(table.column_names) or not pa.types.is_fixed_size_list(
-        table.schema.field("vector").type
-    ):
-        raise InputError(f"{path} has the columns {table.column_names}, not `id` and a vector column `vector`.")
-    column = table.column("vector")
-    width = table.schema.field("vector").type.list_size
-    flat = pc.list_flatten(column)
-    if column.null_count or flat.null_count or not width:
-        raise InputError(f"{path} has rows without a vector. Write it again.")
-    z = np.asarray(flat, dtype=np.float32).reshape(-1, width)
-    check_finite(f"{path}", z)
-    return Vectors(_read_ids(table.column("id")), z, _read_cluster(table, path), _metadata(table.schema.metadata))
+
+def _from_table(table: Any, metadata: dict[str, Any], path: Path) -> Vectors:
+    z = vectors_of(table, path)
+    seen = labels_seen(metadata, len(z))
+    return Vectors(_read_ids(table.column("id")), z, _read_cluster(table, path), metadata, seen)
 
 
 def _read_cluster(table: Any, path: Path) -> NDArray[np.int64] | None:
@@ -196,14 +227,6 @@ def _read_cluster(table: Any, path: Path) -> NDArray[np.int64] | None:
     if column.null_count or not pa.types.is_integer(column.type):
         raise InputError(f"The column `cluster` of {path} must hold a whole number in every row. Write it again.")
     return np.asarray(column).astype(np.int64)
-
-
-def _metadata(raw: Any) -> dict[str, Any]:
-    try:
-        meta = json.loads((raw or {}).get(b"tuplet", b"{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return meta if isinstance(meta, dict) else {}
 
 
 def _read_ids(column: Any) -> NDArray[Any]:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tuplet._check import check_choice, check_out_path
 from tuplet._files import new_file
 from tuplet.graph import Graph
-from tuplet.io.vectors import arrow_ids, row_blocks
+from tuplet.io._vector_parts import arrow_ids, row_blocks
 
 ENDINGS = (".parquet", ".csv")
 

@@ -78,9 +78,14 @@ def filtered_rows(
     rows = FilteredRows(
         graph, graph_filter, weights, _inverse(_lengths(graph.x, weights)), ones, tick or (lambda: None)
     )
-    signs = stream(seed, "row lengths").choice(np.array([-1, 1], np.float32) / _SIGNS**0.5, (len(weights), _SIGNS))
-    after = _inverse(np.linalg.norm(rows.forward(signs), axis=1))
+    after = _inverse(np.linalg.norm(rows.forward(_signs(len(weights), seed)), axis=1))
     return FilteredRows(graph, graph_filter, weights, rows.before, after, rows.tick)
+
+
+def _signs(f: int, seed: int) -> Floats:
+    """Random columns (f, _SIGNS) of length 1: |H signs| is about |H|, row by row."""
+    signs: Floats = stream(seed, "row lengths").choice(np.array([-1, 1], np.float32) / _SIGNS**0.5, (f, _SIGNS))
+    return signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +107,17 @@ class Spectrum:
     def project(self, rows: FilteredRows) -> Floats:
         """H right: float32 (n, d)."""
         return rows.forward(self.right)
+
+    def start(self, x: Any, *, weights: Floats, seed: int) -> Floats:
+        """What a filter makes H right and the lengths of H of, for feature rows `x` (k, f): (k, d + _SIGNS)."""
+        columns = np.hstack([self.right, _signs(len(weights), seed)])
+        return times(x, weights[:, None] * columns) * _inverse(_lengths(x, weights))[:, None]
+
+    def finish(self, filtered: Floats) -> Floats:
+        """H right (k, d) from the filtered rows of `start`: what `project` gives, for some nodes only."""
+        d = self.right.shape[1]
+        projected: Floats = filtered[:, :d] * _inverse(np.linalg.norm(filtered[:, d:], axis=1))[:, None]
+        return projected
 
     def detail(self, projected: Floats) -> Floats:
         """Unit rows (n, d) around their mean: what tells neighbours from strangers."""

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
-from tuplet import __version__
 from tuplet._check import InputError, check_labels
 from tuplet._seed import seed_of
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.models._contract import as_graph, check_columns
+from tuplet.models.contract import NodeEstimator, Pass, Progress
+from tuplet.models.saving import filled_encoder
+from tuplet.models.saving import load as load
 from tuplet.rows.unit import unit_features
 from tuplet.training.batches import pick_device
-from tuplet.training.checkpoint import Checkpoints, read_model, restore, write_model
+from tuplet.training.checkpoint import Checkpoints
 from tuplet.training.config import TrainConfig
 from tuplet.training.criteria import sample_edges
 from tuplet.training.encoder import encode, layer_sizes, make_encoder
 from tuplet.training.loop import train
 from tuplet.training.state import History
 
-Progress = Callable[[str, float], None]
 
-
-class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What DMT, DMAT and DMATi share. The constructor only stores; `fit` checks.
+class MetricEstimator(NodeEstimator):
+    """What DMT, DMAT and DMATi share.
 
     Parameters
     ----------
@@ -55,7 +52,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     `feature_names_in_`.
     """
 
-    needs_labels = False
+    dim_parameter = "layers"
     _loss = ""
 
     def __init__(
@@ -132,11 +129,17 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Filter the features, train the encoder, embed all nodes.
 
-        `X` is a `Graph`, or with `adjacency` a feature matrix. `y` (n,), -1 for unknown, takes the place of the
-        graph's labels; DMATi reads neither. `out`, an array or a memory map (n, d), becomes `embedding_`.
-        `checkpoint` and `resume` as in `train`.
+        `X` is a `Graph`, a NetworkX, igraph or PyG graph, or with `adjacency` a feature matrix. `y` (n,), -1 for
+        unknown, takes the place of the graph's labels; DMATi reads neither. `out`, an array or a memory map (n, d),
+        becomes `embedding_`. `checkpoint` and `resume` as in `train`.
         """
-        graph = as_graph(X, adjacency)
+        graph = self._checked_graph(X, adjacency)
+        self._fit(graph, y, progress, out=out, checkpoint=checkpoint, resume=resume)
+        return self._fitted_on(graph)
+
+    def _fit(
+        self, graph: Graph, y: Any, progress: Progress | None, *, out: NDArray[Any] | None = None, **options: Any
+    ) -> None:
         config, labels = self._config(), self._labels(graph, y)
         pick_device(self.device)
         warm = self.warm_start and hasattr(self, "encoder_")
@@ -151,14 +154,11 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             seed=self.seed if n_fits == 1 else seed_of(self.seed, f"fit {n_fits}"),  # other batches
             device=self.device,
             progress=progress,
-            checkpoint=checkpoint,
-            resume=resume,
             edges=sample_edges(graph, self.seed) if "modularity" in config.watched else None,
+            **options,
         )
         self.encoder_, self.n_fits_ = encoder, n_fits
-        self.n_features_in_, self.feature_names_in_ = graph.n_features, graph.feature_names
         self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows, out=out)
-        return self
 
     def transform(
         self,
@@ -172,45 +172,45 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         `out`, an array or a memory map (n, d), receives them in place of a new array.
         """
-        self._check_fitted()
-        graph = as_graph(X, adjacency)
-        check_columns(self, graph)
-        rows = self._rows(graph, progress)
+        rows = self._rows(self._known_graph(X, adjacency), progress)
         return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out, device=pick_device(self.device))
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.float32]:
-        """`fit(X, y, **options)`, then the vectors of its nodes."""
-        return self.fit(X, y, **options).embedding_
+    def passes(self) -> tuple[Pass, ...]:
+        """The filter, of features in unit rows or as they are."""
+        if self.graph_filter is not None:
+            return (Pass(self.graph_filter, self._start),)
+        return (Pass(GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device), self._start),)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model as a folder, `weights.safetensors` and `model.json`; `tuplet.load` reads it.
+    def finish(self, *rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors of filtered rows, by the encoder."""
+        return encode(self.encoder_, rows[0], unit_rows=self.unit_rows)
 
-        The encoder, the parameters and the history are kept, the embedding is not: `transform` makes it again.
-        """
-        self._check_fitted()
-        meta = {
-            "class": f"{type(self).__module__}:{type(self).__name__}",
-            "version": __version__,
-            "params": _plain_params(self),
+    def filtered(self, graph: Graph, progress: Progress | None = None, **options: Any) -> list[NDArray[np.float32]]:
+        """The filtered rows (n, f), as `fit` makes them."""
+        return [self._rows(graph, progress, **options)]
+
+    def _start(self, x: Any) -> Any:
+        if not self.unit_rows:
+            return x
+        with unit_features(np.asarray(x) if isinstance(x, np.memmap) else x) as scaled:
+            return scaled
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        values = {
             "layers": layer_sizes(self.encoder_),
-            "n_features": self.n_features_in_,
-            "feature_names": list(self.feature_names_in_),
             "n_fits": self.n_fits_,
             "history": self.history_.to_dict(),
         }
-        write_model(folder, meta, self.encoder_.state_dict())
+        return values, self.encoder_.state_dict()
 
-    @classmethod
-    def from_saved(cls, meta: dict[str, Any], tensors: dict[str, Any], where: str) -> Self:
-        """The model of a saved folder's JSON and weights; `tuplet.load` calls this."""
-        model = cls(**_params_from_plain(meta["params"]))
-        sizes = [int(size) for size in meta["layers"]]
-        encoder = make_encoder(sizes[0], sizes[1:])
-        restore(encoder, tensors, where)
-        model.encoder_, model.history_ = encoder, History.from_dict(meta["history"])
-        model.n_features_in_, model.n_fits_ = int(meta["n_features"]), int(meta["n_fits"])
-        model.feature_names_in_ = tuple(str(name) for name in meta["feature_names"])
-        return model
+    def _restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self.encoder_ = filled_encoder(values["layers"], arrays)
+        self.history_, self.n_fits_ = History.from_dict(values["history"]), int(values["n_fits"])
+        self._n_features_out = layer_sizes(self.encoder_)[-1]
+        if layer_sizes(self.encoder_)[0] != min(
+            self.n_features_in_, self.graph_filter_.columns or self.n_features_in_
+        ):
+            raise ValueError("an encoder for other features")
 
     def _config(self) -> TrainConfig:
         names = TrainConfig.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
@@ -218,7 +218,7 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return TrainConfig(**{**values, "loss": self._loss, "criteria": tuple(self.criteria)})
 
     def _labels(self, graph: Graph, y: Any) -> NDArray[np.int64] | None:
-        if self._loss == "dmati":
+        if not self.needs_labels:
             return None
         labels = graph.y if y is None else check_labels("y", y, graph.n_nodes)
         if labels is None:
@@ -227,25 +227,18 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return labels
 
-    def _rows(self, graph: Graph, progress: Progress | None) -> NDArray[np.float32]:
+    def _rows(self, graph: Graph, progress: Progress | None, **options: Any) -> NDArray[np.float32]:
         """The filtered rows (n, f) of the graph's features."""
-        options: dict[str, Any] = {"memory": self.memory, "cache": self.cache, "progress": progress}
-        graph_filter = self._filter()
+        options = {"memory": self.memory, "cache": self.cache, "progress": progress} | options
+        graph_filter = self.graph_filter_
         if not self.unit_rows:
             return graph_filter.transform(graph, **options)
         with unit_features(graph.x) as x:
             return graph_filter.transform(graph, x=x, **options)
 
-    def _filter(self) -> GraphFilter:
-        if self.graph_filter is not None:
-            return self.graph_filter
-        return GraphFilter(ppr(self.alpha), r=self.r, tol=self.tol, device=self.device)
-
     def _width(self, graph: Graph) -> int:
-        """Columns of the filtered rows; a graph without features is an error."""
-        if graph.x is None:
-            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
-        return min(graph.n_features, self._filter().columns or graph.n_features)
+        """Columns of the filtered rows."""
+        return min(graph.n_features, self.graph_filter_.columns or graph.n_features)
 
     def _present_encoder(self, graph: Graph) -> Any:
         sizes, asked = layer_sizes(self.encoder_), [self._width(graph), *self.layers]
@@ -255,10 +248,6 @@ class MetricEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "Keep layers and feature columns, or set warm_start=False."
             )
         return self.encoder_
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "encoder_"):
-            raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit first.")
 
 
 class DMATi(MetricEstimator):
@@ -284,38 +273,3 @@ class DMT(MetricEstimator):
 
     needs_labels = True
     _loss = "dmt"
-
-
-def load(folder: str | os.PathLike[str]) -> Any:
-    """The model that `save` wrote to `folder`, ready for `transform`."""
-    meta, tensors = read_model(folder)
-    try:
-        module, _, name = meta["class"].partition(":")
-        if not module.startswith("tuplet."):
-            raise InputError(
-                f"The model in {folder} names the class {meta['class']!r}, which is not one of tuplet's."
-            )
-        return getattr(importlib.import_module(module), name).from_saved(meta, tensors, str(folder))
-    except InputError:
-        raise
-    except (ImportError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
-
-
-def _plain_params(model: MetricEstimator) -> dict[str, Any]:
-    """Constructor parameters in JSON's types."""
-    params = model.get_params(deep=False)
-    params["layers"] = [int(width) for width in params["layers"]]
-    params["criteria"] = list(params["criteria"])
-    if params["graph_filter"] is not None:
-        params["graph_filter"] = params["graph_filter"].to_dict()
-    if params["cache"] is not None:
-        params["cache"] = os.fspath(params["cache"])
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
-
-
-def _params_from_plain(params: dict[str, Any]) -> dict[str, Any]:
-    params = {**params, "layers": tuple(params["layers"]), "criteria": tuple(params["criteria"])}
-    if params["graph_filter"] is not None:
-        params["graph_filter"] = GraphFilter.from_dict(params["graph_filter"])
-    return params

@@ -1,11 +1,14 @@
 """Vectors for nodes that arrive later, and for nodes whose surroundings change, without filtering the whole graph.
 
-`embed_new` gives vectors of new nodes only. `LiveRows` (filters/live.py) keeps the filtered rows of a graph in step
-with its changes; `embed_changed` gives the vectors of the nodes that a change touched.
+`embed_new` gives vectors of new nodes only. `follow` keeps the filtered rows of a graph in step with its changes
+(`LiveRows`, filters/live.py); `embed_changed` gives the vectors of the nodes that a change touched. A model of any
+method will do whose `passes` say how it filters; `embed_new` works for every other one too that has `transform`.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,35 +18,120 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.filters.live import Change, LiveRows
-from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.graph.edits import Overlay
 from tuplet.graph.feature_rows import FeatureRows, checked_edges
-from tuplet.models._contract import check_columns
-from tuplet.training.encoder import encode
+from tuplet.models._input import check_columns
 
-__all__ = ["Change", "LiveRows", "embed_changed", "embed_new", "filter_of", "follow", "local_rows"]
-
+__all__ = [
+    "Change", "LivePasses", "LiveRows", "check_live", "embed_changed", "embed_new", "filter_of", "follow", "local_rows",
+]  # fmt: skip
+log = logging.getLogger("tuplet")
 _TOGETHER = 16  # new nodes whose walks are followed at once
 
 
 def filter_of(model: Any) -> GraphFilter:
-    """The graph filter of a fitted estimator."""
-    chosen: GraphFilter | None = getattr(model, "graph_filter", None)
-    return chosen or GraphFilter(ppr(model.alpha), r=model.r, tol=model.tol)
+    """The graph filter of an estimator that has one."""
+    chosen: GraphFilter = model.graph_filter_
+    return chosen
 
 
-def follow(model: Any, graph: Graph, rows: NDArray[Any] | None = None, *, tol: float = 1e-4) -> LiveRows:
-    """The filtered rows of `graph` for `model`, kept in step with changes; `rows` if they are known already."""
-    chosen = filter_of(model)
-    if rows is None:
-        rows = chosen.transform(graph, x=unit(graph.x) if model.unit_rows else None)
-    return LiveRows(graph, rows, chosen, unit_rows=model.unit_rows, tol=tol)
+def check_live(model: Any, graph: Graph) -> None:
+    """Raise unless filtered rows of `graph` can be kept for `model`: PageRank filters, an undirected graph."""
+    model.check_inductive()
+    if not model.passes():
+        raise InputError(f"{type(model).__name__} has no filtered rows to keep. embed_new works without them.")
+    if graph.directed:
+        raise InputError("Rows of a directed graph cannot be updated locally. Filter the whole graph again.")
+    for one in model.passes():
+        if one.graph_filter.weights.family != "ppr" or one.graph_filter.columns is not None:
+            raise InputError(
+                f"Rows filtered with {one.graph_filter.weights!r} and columns={one.graph_filter.columns} cannot be "
+                "updated. Use ppr weights without a reduction of columns, or filter again."
+            )
 
 
-def embed_changed(model: Any, live: LiveRows, change: Change) -> NDArray[np.float32]:
+class LivePasses:
+    """The filtered rows of a model with more than one pass, under changes: `LiveRows` for each, changed together."""
+
+    def __init__(self, parts: Sequence[LiveRows]) -> None:
+        self.parts = list(parts)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes now."""
+        return self.parts[0].n_nodes
+
+    def rows(self, nodes: Any) -> list[NDArray[np.float32]]:
+        """The filtered rows (k, c) of `nodes` as they are now, for each pass."""
+        return [part.rows(nodes) for part in self.parts]
+
+    def graph(self, **fields: Any) -> Graph:
+        """The graph as it is now, with its features."""
+        return self.parts[0].graph(**fields)
+
+    def add_nodes(self, x: Any, edges: Any = (), weights: Any = None) -> Change:
+        """As `LiveRows.add_nodes`."""
+        return _together([part.add_nodes(x, edges, weights) for part in self.parts])
+
+    def change_edges(self, add: Any = (), remove: Any = (), *, weights: Any = None) -> Change:
+        """As `LiveRows.change_edges`."""
+        return _together([part.change_edges(add, remove, weights=weights) for part in self.parts])
+
+    def change_features(self, nodes: Any, x: Any) -> Change:
+        """As `LiveRows.change_features`."""
+        return _together([part.change_features(nodes, x) for part in self.parts])
+
+
+def _together(changes: list[Change]) -> Change:
+    nodes = np.unique(np.concatenate([change.nodes for change in changes]))
+    pushes, edges = sum(change.pushes for change in changes), sum(change.edges for change in changes)
+    return Change(nodes, changes[0].new, pushes, edges)
+
+
+def follow(model: Any, graph: Graph, rows: Any = None, *, tol: float = 1e-4) -> LiveRows | LivePasses:
+    """The filtered rows of `graph` for `model`, kept in step with changes.
+
+    `rows` if they are known already: an array, or one for each pass. Else those that the model was saved with, if
+    they are of this graph; else they are filtered here.
+    """
+    check_live(model, graph)
+    check_columns(model, graph)
+    parts = _parts(model, graph, rows)
+    if parts is None:
+        parts = model.filtered(graph)
+    live = [
+        LiveRows(graph, part, one.graph_filter, start=one.start, tol=tol) for part, one in zip(parts, model.passes())
+    ]
+    return live[0] if len(live) == 1 else LivePasses(live)
+
+
+def _parts(model: Any, graph: Graph, rows: Any) -> list[NDArray[Any]] | None:
+    """The filtered rows that are known, one array a pass."""
+    if rows is not None:
+        parts = list(rows) if isinstance(rows, list | tuple) else [rows]
+        if len(parts) != len(model.passes()):
+            raise InputError(f"rows holds {len(parts)} arrays, but {type(model).__name__} has {len(model.passes())}.")
+        return parts
+    saved = getattr(model, "rows_", None)
+    if saved is None:
+        return None
+    if saved.graph != graph.fingerprint():
+        log.warning("the rows that the model was saved with are of another graph: they are not used")
+        return None
+    found: list[NDArray[Any]] = saved.parts
+    return found
+
+
+def embed_changed(model: Any, live: LiveRows | LivePasses, change: Change) -> NDArray[np.float32]:
     """Vectors (k, d) of the k nodes in `change.nodes`."""
-    return encode(model.encoder_, live.rows(change.nodes), unit_rows=model.unit_rows)
+    return _finished(model, live, change.nodes)
+
+
+def _finished(model: Any, live: LiveRows | LivePasses, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+    rows = live.rows(nodes)
+    vectors: NDArray[np.float32] = model.finish(*(rows if isinstance(rows, list) else [rows]))
+    return vectors
 
 
 def embed_new(
@@ -53,23 +141,43 @@ def embed_new(
     edges: Any,
     *,
     weights: Any = None,
-    rows: NDArray[Any] | None = None,
+    rows: Any = None,
     tol: float = 1e-4,
 ) -> NDArray[np.float32]:
     """Vectors (m, d) of m new nodes with features `x` (m, f), joined to `graph` and each other by `edges` (k, 2).
 
-    New nodes are numbered n, n + 1, .. after the n nodes of `graph`. With `rows`, the filtered rows of `graph`, only
-    rows near the new nodes are read and corrected: |row - recomputed| <= tol * d_u^r, entry by entry, beyond what
-    `rows` was off. Without them the neighbourhood is followed as far as the filter reaches, until all but `tol` of
-    its weight is spent; on a graph of small diameter that is most of the graph.
+    New nodes are numbered n, n + 1, .. after the n nodes of `graph`. With `rows`, the filtered rows of `graph` (one
+    array a pass of the model; those it was saved with are found), only rows near the new nodes are read and
+    corrected: |row - recomputed| <= tol * d_u^r, entry by entry, beyond what `rows` was off. Without them the
+    neighbourhood is followed as far as the filter reaches, until all but `tol` of its weight is spent; on a graph of
+    small diameter that is most of the graph. A method without passes transforms the whole enlarged graph.
     """
+    model.check_inductive()
     check_columns(model, graph)
-    if rows is not None:
-        live = LiveRows(graph, rows, filter_of(model), unit_rows=model.unit_rows, tol=tol)
-        filtered = live.rows(live.add_nodes(x, edges, weights).new)
-    else:
-        filtered = local_rows(graph, x, edges, filter_of(model), weights=weights, unit_rows=model.unit_rows, tol=tol)
-    return encode(model.encoder_, filtered, unit_rows=model.unit_rows)
+    if not model.passes():
+        vectors: NDArray[np.float32] = model.transform(enlarged(graph, x, edges, weights))[graph.n_nodes :]
+        return vectors
+    known = _parts(model, graph, rows)
+    if known is not None:
+        live = follow(model, graph, known, tol=tol)
+        return _finished(model, live, live.add_nodes(x, edges, weights).new)
+    local = [
+        local_rows(graph, x, edges, one.graph_filter, weights=weights, start=one.start, tol=tol)
+        for one in model.passes()
+    ]
+    near: NDArray[np.float32] = model.finish(*local)
+    return near
+
+
+def enlarged(graph: Graph, x: Any, edges: Any, weights: Any = None) -> Graph:
+    """`graph` with new nodes n, n + 1, .. of features `x` (m, f) and with `edges`; labels and ids are left out."""
+    features = FeatureRows(graph).checked(x)
+    adj = Overlay(graph, 0.0)
+    adj.add_nodes(len(features))
+    adj.set_edges(*checked_edges(edges, weights, adj.n))
+    old: Any = graph.x
+    both = sp.csr_array(sp.vstack([old, sp.csr_array(features)])) if sp.issparse(old) else np.vstack([old, features])
+    return adj.merged(x=both, y=None, ids=None)
 
 
 def local_rows(
@@ -80,6 +188,7 @@ def local_rows(
     *,
     weights: Any = None,
     unit_rows: bool = False,
+    start: Callable[[Any], NDArray[Any]] | None = None,
     tol: float = 1e-4,
 ) -> NDArray[np.float32]:
     """Filtered rows (m, f) of new nodes from their neighbourhood alone, for any weights.
@@ -89,7 +198,7 @@ def local_rows(
     """
     if graph_filter.columns is not None:
         raise InputError(f"A filter that reduces to {graph_filter.columns} columns has no local rows. Filter again.")
-    known = FeatureRows(graph, unit_rows=unit_rows)
+    known = FeatureRows(graph, unit_rows=unit_rows, start=start)
     features = known.checked(x)
     adj = Overlay(graph, float(graph_filter.self_loops))
     new = adj.add_nodes(len(features))
@@ -125,11 +234,3 @@ def _spread(values: NDArray[np.float64], places: NDArray[np.int64], n: int) -> N
     out = np.zeros(n)
     out[places] = values
     return out
-
-
-def unit(x: Any) -> Any:
-    """Rows of unit length; zero rows stay."""
-    from tuplet.rows.unit import unit_features
-
-    with unit_features(np.asarray(x) if isinstance(x, np.memmap) else x) as scaled:
-        return scaled

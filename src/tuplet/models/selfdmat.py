@@ -10,41 +10,35 @@ The labels come from one view of the graph and the encoder sees another one, so 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
-from tuplet import __version__
 from tuplet._check import InputError, check_int, check_number
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.models._contract import as_graph, check_columns
 from tuplet.models._self_labels import confident
 from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
+from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
+from tuplet.models.saving import filled_encoder
 from tuplet.rows.kmeans import kmeans, scale_rows, simplified_silhouette
 from tuplet.rows.svd import truncated_svd
 from tuplet.training.batches import pick_device
-from tuplet.training.checkpoint import restore, write_model
 from tuplet.training.config import TrainConfig
 from tuplet.training.criteria import sample_edges, sample_rows, sampled_modularity
 from tuplet.training.encoder import encode, layer_sizes, make_encoder
 from tuplet.training.loop import train
 from tuplet.training.state import History
 
-Progress = Callable[[str, float], None]
-Rows = NDArray[np.float32]
 _MOST_CLUSTERS = 20  # that are tried where n_clusters is not given
 _PASSES = 16  # filter passes of a fit, for the progress callback
 
 
-class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SelfDMAT(NodeEstimator):
     """Node vectors for clusters, classes and links at once; no label is read and nothing needs tuning.
 
     Parameters
@@ -63,7 +57,7 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
 
     Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`,
-    `encoder_`, `history_`, `n_features_in_`.
+    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`.
 
     >>> from tuplet.graph.synth import block_model
     >>> graph = block_model([40, 20, 20], seed=0)
@@ -71,6 +65,9 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> model.embedding_.shape[0], np.unique(model.labels_).size
     (80, 3)
     """
+
+    clusters = True
+    dim_parameter = "dim"
 
     def __init__(
         self,
@@ -117,9 +114,8 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress | None = None) -> Self:
-        """Find groups, learn them, embed all nodes. `X`: a `Graph`, or features with `adjacency`; `y` is not read."""
-        graph = as_graph(X, adjacency)
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
+        """Find groups, learn them, embed all nodes; `y` is not read."""
         config = self._checked(graph)
         self.rarity_ = rarity(graph.x)
         far, near = self._filtered(graph, progress)
@@ -141,69 +137,70 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = kmeans(parts[1], self.n_clusters_, seed=self.seed, n_init=self.n_init)
         self.labels_, self.centres_ = found.labels, found.centres
         self.turn_ = self._chosen_turn(parts)
-        self.n_features_in_ = graph.n_features
         self.embedding_ = self._joined(parts)
-        return self
 
-    def transform(self, X: Any, *, adjacency: Any = None, progress: Progress | None = None) -> Rows:
-        """Vectors (n, d) float32 of a graph with the same feature columns, by what `fit` learned."""
-        if not hasattr(self, "encoder_"):
-            raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
-        graph = as_graph(X, adjacency)
-        check_columns(self, graph)
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         far, near = self._filtered(graph, progress)
         return self._joined(self._parts(self.far_.project(far), self.near_.project(near)))
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Rows:
-        """`fit(X, y, **options)`, then the vectors of its nodes."""
-        return self.fit(X, y, **options).embedding_
+    def passes(self) -> tuple[Pass, ...]:
+        """Both filters; the columns that are filtered are the spectrum's and those that measure lengths."""
+        return tuple(
+            Pass(self._graph_filter(alpha), partial(spectrum.start, weights=self.rarity_, seed=self.seed))
+            for alpha, spectrum in ((self.far, self.far_), (self.near, self.near_))
+        )
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model as a folder, `weights.safetensors` and `model.json`; `tuplet.load` reads it."""
-        if not hasattr(self, "encoder_"):
-            raise InputError("This SelfDMAT is not fitted yet. Call fit first.")
+    def finish(self, *rows: Rows) -> Rows:
+        """Vectors of filtered rows, the far ones first."""
+        far, near = rows
+        return self._joined(self._parts(self.far_.finish(far), self.near_.finish(near)))
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"rarity": self.rarity_, "centres": self.centres_, "turn": self.turn_}
         numbers: dict[str, float] = {}
         for name, spectrum in (("far", self.far_), ("near", self.near_)):
             for part in fields(Spectrum):
                 value = getattr(spectrum, part.name)
                 (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
-        tensors = {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
-        params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        meta = {
-            "class": f"{type(self).__module__}:{type(self).__name__}",
-            "version": __version__,
-            "params": params,
+        arrays |= {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
+        values = {
             "layers": layer_sizes(self.encoder_),
             "n_clusters": self.n_clusters_,
             "numbers": numbers,
             "history": self.history_.to_dict(),
         }
-        arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-        write_model(folder, meta, tensors | {name: torch.from_numpy(value) for name, value in arrays.items()})
+        return values, arrays
 
-    @classmethod
-    def from_saved(cls, meta: dict[str, Any], tensors: dict[str, Any], where: str) -> Self:
-        """The model of a saved folder's JSON and weights; `tuplet.load` calls this."""
-        params = meta["params"]
-        model = cls(**{**params, "layers": tuple(params["layers"]), "part_weights": tuple(params["part_weights"])})
-        sizes = [int(size) for size in meta["layers"]]
-        model.encoder_ = make_encoder(sizes[0], sizes[1:])
-        weights = {name.removeprefix("encoder."): t for name, t in tensors.items() if name.startswith("encoder.")}
-        restore(model.encoder_, weights, where)
-        values = {name: t.numpy() for name, t in tensors.items()} | meta["numbers"]
-        model.far_, model.near_ = (
-            Spectrum(**{part.name: values[f"{name}.{part.name}"] for part in fields(Spectrum)})
+    def _restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        encoder = {name.removeprefix("encoder."): t for name, t in arrays.items() if name.startswith("encoder.")}
+        self.encoder_ = filled_encoder(values["layers"], encoder)
+        known = {name: t.numpy() for name, t in arrays.items()} | values["numbers"]
+        self.far_, self.near_ = (
+            Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)})
             for name in ("far", "near")
         )
-        model.rarity_, model.centres_, model.turn_ = values["rarity"], values["centres"], values["turn"]
-        model.n_features_in_, model.n_clusters_ = len(model.rarity_), int(meta["n_clusters"])
-        model.history_ = History.from_dict(meta["history"])
-        return model
+        self.rarity_, self.centres_, self.turn_ = known["rarity"], known["centres"], known["turn"]
+        self.n_features_in_, self.n_clusters_ = len(self.rarity_), int(values["n_clusters"])
+        self._check_sizes()
+        self.history_ = History.from_dict(values["history"])
+
+    def _check_sizes(self) -> None:
+        """Raise unless the arrays of a saved model fit each other; sets `_n_features_out`."""
+        for spectrum in (self.far_, self.near_):
+            f, d = spectrum.right.shape
+            if (
+                f != self.n_features_in_
+                or spectrum.turn.shape != (d, d)
+                or {spectrum.centre.shape, spectrum.mass.shape} != {(d,)}
+            ):
+                raise ValueError("spectra of the wrong shape")
+        sizes = layer_sizes(self.encoder_)
+        width = min(2 * self.n_clusters_, self.far_.turn.shape[1]) + sizes[-1] + self.near_.right.shape[1]
+        if sizes[0] != min(self.columns, self.near_.turn.shape[1]) or self.turn_.shape[0] not in (0, width):
+            raise ValueError("an encoder or a turn of the wrong shape")
+        self._n_features_out = self.turn_.shape[1] or width
 
     def _checked(self, graph: Graph) -> TrainConfig:
-        if graph.x is None:
-            raise InputError("The graph has no features. Give x=..., one row a node (an identity matrix will do).")
         if self.n_clusters is not None:
             check_int("n_clusters", self.n_clusters, minimum=2, maximum=graph.n_nodes)
         if self.dim is not None:
@@ -228,10 +225,12 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 progress("filter", min(1.0, done / _PASSES))
 
         def rows(alpha: float) -> FilteredRows:
-            graph_filter = GraphFilter(ppr(alpha), tol=self.tol, device=self.device)
-            return filtered_rows(graph, graph_filter, self.rarity_, seed=self.seed, tick=tick)
+            return filtered_rows(graph, self._graph_filter(alpha), self.rarity_, seed=self.seed, tick=tick)
 
         return rows(self.far), rows(self.near)
+
+    def _graph_filter(self, alpha: float) -> GraphFilter:
+        return GraphFilter(ppr(alpha), tol=self.tol, device=self.device)
 
     def _chosen_k(self, graph: Graph, far_rows: Rows) -> int:
         """The smallest k of 2..20 whose modularity times silhouette is within 5% of the best, both on samples."""
@@ -279,9 +278,3 @@ class SelfDMAT(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _has_negative(x: Any) -> bool:
     values = x.data if hasattr(x, "indptr") else x
     return bool(len(values)) and float(np.min(values)) < 0
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,7 +1,8 @@
 """Truncated SVD by random projections: of rows that lie in memory or on disk, or of rows that are never formed.
 
-Only products with a few columns are needed, so the matrix may be a CSR matrix, a memory map that is read block by
-block, or two functions (`operator_svd`). Orthonormal bases come from the small Gram matrix, in float64: the tall
+Small matrices are decomposed exactly, by the eigenvectors of their Gram matrix. Of others only products with a few
+columns are needed, so the matrix may be a CSR matrix, a memory map that is read block by block, or two functions
+(`operator_svd`). Orthonormal bases come from the small Gram matrix, in float64: the tall
 array is read in order, changed in place, and never copied.
 """
 
@@ -20,6 +21,7 @@ from tuplet._seed import stream
 
 Floats = NDArray[np.float32]
 BLOCK_VALUES = 2**22  # matrix values handled at once
+EXACT_UP_TO = 1500  # rows or columns; below, the small eigenproblem is as fast as the random projections
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ def truncated_svd(rows: Any, d: int, *, seed: int = 0, iterations: int = 4) -> S
     array([3., 2.], dtype=float32)
     """
     d = check_int("d", d, maximum=min(rows.shape))
+    if min(rows.shape) <= EXACT_UP_TO:
+        return _by_gram(rows, d)
     return operator_svd(
         lambda q: times(rows, q), lambda y: transposed_times(rows, y), rows.shape, d, seed=seed, iterations=iterations
     )
@@ -71,8 +75,38 @@ def operator_svd(
     turn = turn[:, ::-1][:, :d]
     safe = np.where(values > 1e-6 * values[0], values, np.inf) if values[0] > 0 else np.full(d, np.inf)
     left, right = times(y, turn / safe), times(q, turn)
-    sign = np.sign(right[np.abs(right).argmax(axis=0), np.arange(d)])  # the same vectors on every machine
-    return SVD(left * sign, values.astype(np.float32), right * sign)
+    return _signed(left, values, right)
+
+
+def left_singular_vectors(rows: Any, d: int, *, seed: int = 0) -> Floats:
+    """The d leading left singular vectors of `rows` (n, f), float32 (n, d), largest first; fewer if d > min(n, f)."""
+    return truncated_svd(rows, min(d, *rows.shape), seed=seed, iterations=8).left
+
+
+def _by_gram(rows: Any, d: int) -> SVD:
+    """All of a small matrix's directions are in its Gram matrix, (f, f) or (n, n), whichever is smaller."""
+    from scipy.linalg import eigh
+
+    tall = rows.shape[0] >= rows.shape[1]
+    near = transposed_times(rows, times(rows, np.eye(rows.shape[1]))) if tall else times(rows, _dense(rows).T)
+    last = len(near) - 1
+    squares, vectors = eigh(near.astype(np.float64), subset_by_index=(last - d + 1, last))
+    values, vectors = np.sqrt(squares.clip(min=0))[::-1], vectors[:, ::-1]
+    safe = np.where(values > 1e-6 * values[0], values, np.inf) if values[0] > 0 else np.full(d, np.inf)
+    other = times(rows, vectors / safe) if tall else transposed_times(rows, (vectors / safe).astype(np.float32))
+    return _signed(other, values, vectors) if tall else _signed(vectors, values, other)
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+
+
+def _signed(left: Any, values: Any, right: Any) -> SVD:
+    """Signs that rounding does not turn: of each right vector's entries near the largest, the first is positive."""
+    size = np.abs(right)
+    first = (size >= 0.99 * size.max(axis=0)).argmax(axis=0)
+    sign = np.where(right[first, np.arange(right.shape[1])] < 0, -1, 1).astype(np.float32)
+    return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right * sign)))
 
 
 def orthonormal(y: Floats) -> Floats:

@@ -17,12 +17,12 @@ from torch import Tensor
 
 log = logging.getLogger("tuplet")
 
-StepFunction = Callable[[Tensor, Tensor | None, Tensor], Tensor]
+StepFunction = Callable[[Tensor, Tensor | None, Tensor, bool], Tensor]  # x, y, columns, kept -> loss
 WARM_STEPS = 3
 
 
 class CapturedStep:
-    """step(x, y, columns) -> loss, replayed from a CUDA graph after a few eager calls.
+    """step(x, y, columns, kept) -> loss, replayed from a CUDA graph after a few eager calls.
 
     The returned loss is the graph's own buffer: read or add it up before the next call. `step` must work in place on
     everything that outlives it (weights, gradients, optimizer state). Where recording fails, the steps stay eager.
@@ -35,15 +35,15 @@ class CapturedStep:
         self._failed = False
         self._shape: tuple[int, ...] = ()
 
-    def __call__(self, x: Tensor, y: Tensor | None, columns: Tensor) -> Tensor:
-        """One training step; the loss, a scalar tensor."""
+    def __call__(self, x: Tensor, y: Tensor | None, columns: Tensor, kept: bool) -> Tensor:
+        """One training step; the loss, a scalar tensor. `kept` is the same in all steps of a training."""
         self._calls += 1
         if self._calls == 1:
             self._shape = tuple(x.shape)
         if self._failed or self._calls <= WARM_STEPS or tuple(x.shape) != self._shape:
-            return self._step(x, y, columns)
-        if self._graph is None and not self._record(x, y, columns):
-            return self._step(x, y, columns)
+            return self._step(x, y, columns, kept)
+        if self._graph is None and not self._record(x, y, columns, kept):
+            return self._step(x, y, columns, kept)
         self._x.copy_(x)
         if y is not None and self._y is not None:
             self._y.copy_(y)
@@ -52,7 +52,7 @@ class CapturedStep:
         self._graph.replay()
         return self._loss
 
-    def _record(self, x: Tensor, y: Tensor | None, columns: Tensor) -> bool:
+    def _record(self, x: Tensor, y: Tensor | None, columns: Tensor, kept: bool) -> bool:
         """Record the step without running it; False, and eager from now on, where that fails."""
         self._x, self._columns = x.clone(), columns.clone()
         self._y = None if y is None else y.clone()
@@ -61,7 +61,7 @@ class CapturedStep:
             torch.cuda.synchronize()
             # thread_local: the thread that reads rows ahead may pin memory meanwhile
             with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-                self._loss = self._step(self._x, self._y, self._columns)
+                self._loss = self._step(self._x, self._y, self._columns, kept)
         except Exception as error:  # the reasons differ between drivers and versions; eager always works
             log.warning("the training step could not be recorded as a CUDA graph, steps stay eager: %s", error)
             self._failed = True

@@ -31,12 +31,13 @@ Touch = Callable[[list[tuple[int, int]]], None]
 
 
 class Batch(NamedTuple):
-    """The batch of a training step: `x` (b, f) float32, classes `y` (b,) or None, view `columns` (n_views, c)."""
+    """The batch of a training step: `x` (b, f) float32, classes `y` (b,) or None, and its views (`draw_views`)."""
 
     step: int
     x: Tensor
     y: Tensor | None
     columns: Tensor
+    kept: bool
 
 
 def pick_device(device: str) -> torch.device:
@@ -180,7 +181,7 @@ def prefetch(batches: Iterable[Batch], device: torch.device, depth: int = 2) -> 
             for batch in batches:
                 with torch.cuda.stream(side):
                     y = None if batch.y is None else send(batch.y, device)
-                    moved = Batch(batch.step, send(batch.x, device), y, send(batch.columns, device))
+                    moved = Batch(batch.step, send(batch.x, device), y, send(batch.columns, device), batch.kept)
                     event = side.record_event()
                 if not _offer(ready, (moved, event), stop):
                     return

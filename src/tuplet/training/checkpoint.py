@@ -6,6 +6,7 @@ A training checkpoint is one safetensors file, its JSON in the file's header. A 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -22,7 +23,8 @@ from tuplet._files import new_file, new_folder
 
 CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS, MODEL = "weights.safetensors", "model.json"
-FORMAT = 1
+FORMAT = 1  # of model folders
+STATE_FORMAT = 2  # of checkpoints; 1 is that of version 0.1, without a number and a checksum in the file
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,10 @@ def write_state(file: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, An
     check_out_path(file.parent)
     file.parent.mkdir(exist_ok=True)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(meta)
+    header = {"tuplet": text, "format": str(STATE_FORMAT), "sum": _content_sum(plain, text)}
     with new_file(file) as partial:
-        save_file(plain, partial, metadata={"tuplet": json.dumps(meta)})
+        save_file(plain, partial, metadata=header)
 
 
 def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -72,13 +76,35 @@ def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     try:
         with safe_open(file, framework="pt") as opened:
+            header = opened.metadata() or {}
+            _check_format(file, header)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-            meta = json.loads((opened.metadata() or {})["tuplet"])
+            meta = json.loads(header["tuplet"])
     except FileNotFoundError:
         raise InputError(f"There is no file {file}. Check the path.") from None
-    except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+    except (SafetensorError, KeyError, json.JSONDecodeError, RecursionError, OSError) as error:
         raise InputError(f"{file} is damaged or not from tuplet ({error}). Delete it and start again.") from None
+    if not isinstance(meta, dict) or header.get("sum", "") not in ("", _content_sum(tensors, header["tuplet"])):
+        raise InputError(f"{file} is damaged: its content does not fit its checksum. Delete it and start again.")
     return tensors, meta
+
+
+def _check_format(file: Path, header: Mapping[str, str]) -> None:
+    given = header.get("format", "1")
+    if not given.isdecimal() or not 1 <= int(given) <= STATE_FORMAT:
+        raise InputError(
+            f"{file} has format {given!r}, this version of tuplet reads formats 1 to {STATE_FORMAT}. "
+            "Update tuplet, or delete the file and start again."
+        )
+
+
+def _content_sum(tensors: Mapping[str, Tensor], text: str) -> str:
+    """blake2b (16 bytes) of the JSON and of all tensors, in the order of their names."""
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()
 
 
 def write_model(folder: str | os.PathLike[str], meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

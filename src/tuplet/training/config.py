@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tuplet._check import InputError, check_choice, check_int, check_number
+from tuplet.losses import objective_of
 from tuplet.training.batches import steps_per_epoch
 from tuplet.training.criteria import CRITERIA
 
@@ -55,7 +56,7 @@ class TrainConfig:
     capture: bool = True
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, ("dmati", "dmat", "dmt"))
+        objective_of(self.loss)
         check_number("temperature", self.temperature, low=0, open_low=True)
         check_number("mask_fraction", self.mask_fraction, low=0, high=1, open_high=True)
         check_number("lr", self.lr, low=0, open_low=True)

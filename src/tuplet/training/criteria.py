@@ -54,18 +54,15 @@ def measure(
 
 
 def davies_bouldin(rows: NDArray[np.float32], found: Clusters) -> float:
-    """Mean over clusters of the worst (spread_i + spread_j) / distance_ij; smaller is better, inf for one cluster."""
-    used = np.unique(found.labels)
-    if len(used) < 2:
+    """Mean over clusters of the worst (spread_i + spread_j) / distance_ij; smaller is better.
+
+    inf where there is one cluster, or as many as rows, or where all rows are alike.
+    """
+    from sklearn.metrics import davies_bouldin_score
+
+    if not 2 <= len(np.unique(found.labels)) < len(rows) or np.ptp(rows, axis=0).max() < 1e-6:
         return math.inf
-    centres = np.stack([rows[found.labels == c].mean(axis=0) for c in used])
-    spread = np.array(
-        [np.linalg.norm(rows[found.labels == c] - centre, axis=1).mean() for c, centre in zip(used, centres)]
-    )
-    apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    ratio = (spread[:, None] + spread[None]) / np.maximum(apart, 1e-12)
-    return float(ratio.max(axis=1).mean())
+    return float(davies_bouldin_score(rows, found.labels))
 
 
 def stability(rows: NDArray[np.float32], k: int, *, seed: int = 0, runs: int = 4) -> float:

@@ -88,7 +88,7 @@ def encode(
 
 
 def _linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
-    layer = nn.Linear(width_in, width_out, device="meta").to_empty(device="cpu")  # draws nothing
+    layer = nn.Linear(width_in, width_out, device="meta").to_empty(device=torch.get_default_device())  # draws nothing
     bound = 1 / math.sqrt(width_in)
     nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
     nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

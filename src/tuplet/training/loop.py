@@ -17,16 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tuplet._check import InputError, check_labels
-from tuplet.losses import (
-    dmat_anchor,
-    dmat_pair,
-    dmat_stack,
-    dmati_anchor,
-    dmati_pair,
-    dmati_stack,
-    dmt_loss,
-    to_unit,
-)
+from tuplet.losses import Objective, objective_of, to_unit
 from tuplet.training._cuda_graph import CapturedStep, StepFunction, device_scope
 from tuplet.training.batches import (
     Batch,
@@ -42,7 +33,7 @@ from tuplet.training.batches import (
 from tuplet.training.checkpoint import Checkpoints
 from tuplet.training.config import TrainConfig
 from tuplet.training.state import History, State, Watch, deferred_interrupt
-from tuplet.training.views import draw_columns, picks_kept, stacked_backward, stacks, views_backward
+from tuplet.training.views import draw_views, stacked_backward, stacks, views_backward
 
 __all__ = ["Checkpoints", "History", "TrainConfig", "train"]
 log = logging.getLogger("tuplet")
@@ -64,11 +55,14 @@ def train(
 ) -> History:
     """Train `encoder` in place on `rows` (n, f), an array, a memory map or a tensor; what was seen comes back.
 
-    `labels` (n,) are read by the losses "dmt" and "dmat" only, which train on the rows whose label is not -1. With a
-    `checkpoint` (a folder, or `Checkpoints` for how often) the state is written there; `resume` goes on from it.
-    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C ends training after the current step.
+    `labels` (n,) are read by the losses that need them (of `tuplet.losses.OBJECTIVES`: "dmt" and "dmat"); these train
+    on the rows whose label is not -1. With a `checkpoint` (a folder, or `Checkpoints` for how often) the state is
+    written there; `resume` goes on from it.
+    `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C lets the current step end, writes the
+    checkpoint and goes on as KeyboardInterrupt, whose text says how to resume: half-trained weights are no result.
     """
-    index = _training_rows(rows.shape[0], config.loss, labels)
+    objective = objective_of(config.loss)
+    index = _training_rows(rows.shape[0], objective, labels)
     n_steps, per_epoch = config.n_steps(len(index)), steps_per_epoch(len(index), config.batch_size)
     every, where = config.steps_a_row(len(index)), pick_device(device)
     state = State(encoder.to(where), config, seed=seed, shape=(*rows.shape, len(index)))
@@ -76,7 +70,7 @@ def train(
     checkpoint = checkpoint if isinstance(checkpoint, Checkpoints | None) else Checkpoints(checkpoint)
     if checkpoint is not None and resume:
         state.load(checkpoint.file)
-    take_step = _step_function(encoder, state.optimizer, config)
+    take_step = _step_function(encoder, state.optimizer, objective, config)
     if where.type == "cuda" and config.capture:
         take_step = CapturedStep(take_step)
     reason = "fixed"
@@ -88,7 +82,7 @@ def train(
                     reason = "auto"
                     break
                 state.set_lr(config.lr_at(batch.step, n_steps))
-                loss = take_step(batch.x, batch.y, batch.columns)
+                loss = take_step(batch.x, batch.y, batch.columns, batch.kept)
                 state.add(loss)
                 if state.step % every == 0 or state.step == n_steps:
                     state.add_row(state.step / per_epoch, lambda: watch(encoder))
@@ -99,23 +93,31 @@ def train(
                 if interrupted():
                     raise KeyboardInterrupt
         except KeyboardInterrupt:  # here, or in the progress callback: the step before it is complete
-            log.warning("training interrupted after %d of %d steps", state.step, n_steps)
-            reason = "interrupted"
             if checkpoint is not None:
                 state.save(checkpoint.file)
+            raise KeyboardInterrupt(_how_to_resume(state.step, n_steps, checkpoint)) from None
 
     state.finish(state.step / per_epoch, reason)
-    if checkpoint is not None and reason != "interrupted":
+    if checkpoint is not None:
         state.save(checkpoint.file)
     return state.history
 
 
-def _training_rows(n: int, loss: str, labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def _how_to_resume(step: int, n_steps: int, checkpoint: Checkpoints | None) -> str:
+    kept = "None of them is kept; with checkpoint=FOLDER they would be."
+    if checkpoint is not None:
+        kept = f"They are kept in {checkpoint.file}; the same call with resume=True goes on from there."
+    return f"Training was interrupted after {step} of {n_steps} steps. {kept}"
+
+
+def _training_rows(n: int, objective: Objective, labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Numbers of the rows to train on: all without labels, else those whose label is known."""
-    if loss == "dmati":
+    if not objective.needs_labels:
         index = np.arange(n)
     elif labels is None:
-        raise InputError(f"The loss {loss!r} needs labels. Give one a row, -1 for unknown; DMATi needs none.")
+        raise InputError(
+            f"The loss {objective.name!r} needs labels. Give one a row, -1 for unknown; DMATi needs none."
+        )
     else:
         index = np.flatnonzero(check_labels("labels", labels, n) >= 0)
     if len(index) < 2:
@@ -134,8 +136,9 @@ def _feed(
 ) -> Iterator[Batch]:
     """The batches of `steps` on `device`: from its memory where the rows fit, else read ahead by a thread."""
     store = load_rows(rows, device)
-    classes = None if config.loss == "dmati" else torch.from_numpy(np.array(labels, np.int64))
-    n_views = 0 if config.loss == "dmt" else config.n_views
+    objective = objective_of(config.loss)
+    classes = torch.from_numpy(np.array(labels, np.int64)) if objective.needs_labels else None
+    n_views = config.n_views if objective.views else 0
     order = step_indices(
         len(index), config.batch_size, seed, steps.start, steps.stop, **block_plan(store, config.shuffle)
     )
@@ -143,43 +146,46 @@ def _feed(
     def batches(target: torch.device) -> Iterator[Batch]:
         for step, positions in order:
             chosen = index[positions]
-            columns = draw_columns(seed, step, rows.shape[1], n_views, config.mask_fraction)
+            views = draw_views(seed, step, rows.shape[1], n_views, config.mask_fraction)
             y = None if classes is None else send(classes[torch.from_numpy(chosen)], target)
-            yield Batch(step, read_rows(store, chosen, target), y, send(torch.from_numpy(columns), target))
+            columns = send(torch.from_numpy(views.columns), target)
+            yield Batch(step, read_rows(store, chosen, target), y, columns, views.kept)
 
     resident = device.type == "cpu" or (isinstance(store, Tensor) and store.device.type == device.type)
     return batches(device) if resident else prefetch(batches(torch.device("cpu")), device)
 
 
-def _step_function(encoder: nn.Sequential, optimizer: torch.optim.Optimizer, config: TrainConfig) -> StepFunction:
-    """The training step: (x, y, columns) -> loss. All that outlives it changes in place."""
+def _step_function(
+    encoder: nn.Sequential, optimizer: torch.optim.Optimizer, objective: Objective, config: TrainConfig
+) -> StepFunction:
+    """The training step: (x, y, columns, kept) -> loss. All that outlives it changes in place."""
 
-    def step(x: Tensor, y: Tensor | None, columns: Tensor) -> Tensor:
+    def step(x: Tensor, y: Tensor | None, columns: Tensor, kept: bool) -> Tensor:
         optimizer.zero_grad(set_to_none=False)
-        loss = _backward(encoder, to_unit(x) if config.unit_rows else x, y, columns, config)
+        x = to_unit(x) if config.unit_rows else x
+        loss = _backward(encoder, objective, x, y, columns, kept, config.temperature)
         optimizer.step()
         return loss
 
     return step
 
 
-def _backward(encoder: nn.Sequential, x: Tensor, y: Tensor | None, columns: Tensor, config: TrainConfig) -> Tensor:
+def _backward(
+    encoder: nn.Sequential, objective: Objective, x: Tensor, y: Tensor | None, columns: Tensor, kept: bool, t: float
+) -> Tensor:
     """The loss of a batch; its gradients are added to the weights' `.grad`."""
-    t = config.temperature
-    kept = picks_kept(x.shape[1], config.mask_fraction)
-    if config.loss == "dmati" and stacks(x, columns):
-        return stacked_backward(encoder, x, columns, lambda u, v: dmati_stack(u, v, t), kept=kept)
-    if config.loss == "dmati":
-        return views_backward(
-            encoder, x, columns, lambda u: dmati_anchor(u, t), lambda a, v: dmati_pair(a, v, t), kept=kept
-        )
-    assert y is not None
-    if config.loss == "dmat" and stacks(x, columns):
-        return stacked_backward(encoder, x, columns, lambda u, v: dmat_stack(u, v, y, t), kept=kept)
-    if config.loss == "dmat":
-        return views_backward(
-            encoder, x, columns, lambda u: dmat_anchor(u, y, t), lambda a, v: dmat_pair(a, v, y, t), kept=kept
-        )
-    loss = dmt_loss(encoder(x), y, temperature=t)
-    loss.backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
+    if not objective.views:
+        loss = objective.loss(encoder(x), None, y, t)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+    stack = objective.stack
+    if stack is not None and stacks(x, columns):
+        return stacked_backward(encoder, x, columns, lambda u, v: stack(u, v, y, t), kept=kept)
+    return views_backward(
+        encoder,
+        x,
+        columns,
+        lambda u: objective.anchor_terms(u, y, t),
+        lambda terms, v: objective.pair_loss(terms, v, y, t),
+        kept=kept,
+    )

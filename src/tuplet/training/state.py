@@ -26,14 +26,15 @@ from tuplet.training.criteria import CRITERIA, measure, sample_rows
 from tuplet.training.encoder import encode
 
 log = logging.getLogger("tuplet")
+_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps of each parameter
 
 
 @dataclass
 class History:
     """What training saw. Each of `rows` is a dict: step, epoch, mean loss since the last row, seconds, criteria.
 
-    `stopped` is "fixed" (the planned length), "auto" (a criterion) or "interrupted" (Ctrl-C). `best_step` is the
-    step whose weights were kept when a criterion chose them, else None.
+    `stopped` is "fixed" (the planned length) or "auto" (a criterion); models of version 0.1 may have "interrupted",
+    which is an error today. `best_step` is the step whose weights were kept when a criterion chose them, else None.
 
     >>> history = History(rows=[{"step": 6, "epoch": 1.0, "loss": 3.5, "seconds": 0.1}])
     >>> history
@@ -56,7 +57,7 @@ class History:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended training."""
+        """Whether Ctrl-C ended training, of a model that version 0.1 saved."""
         return self.stopped == "interrupted"
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +151,7 @@ class State:
             loss = float(self._loss_sum) / self._loss_count
             self.history.rows.append({"step": self.step, "epoch": epoch, "loss": loss, "seconds": self.seconds})
         self.history.stopped = reason
-        if reason != "interrupted" and self._best_weights:
+        if self._best_weights:
             self.encoder.load_state_dict(self._best_weights)
 
     def save(self, file: Path) -> None:
@@ -177,19 +178,30 @@ class State:
             log.info("no checkpoint at %s yet, training starts from the beginning", file)
             return
         tensors, meta = read_state(file)
-        self._check_identity(meta["identity"], file)
+        try:
+            self._check_identity(meta["identity"], file)
+            self._take_over(tensors, meta, file)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, RuntimeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"The checkpoint {file} is damaged ({error!r}). Delete it and start again.") from None
+        log.info("training goes on from step %d of %s", self.step, file)
+
+    def _take_over(self, tensors: dict[str, Tensor], meta: dict[str, Any], file: Path) -> None:
         restore(self.encoder, _named(tensors, "weights."), str(file))
         moments: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _named(tensors, "adam.").items():
             i, key = name.split(".")
             moments.setdefault(int(i), {})[key] = tensor
+        if any(moments.get(i, {}).keys() != _MOMENTS for i, _ in enumerate(self.encoder.parameters())):
+            raise KeyError("moments of the optimizer")
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         self._best_weights = {n: t.to(self.device) for n, t in _named(tensors, "best.").items()}
-        self._best, self._rows_since_best = meta["best"], meta["rows_since_best"]
+        self._best, self._rows_since_best = meta["best"], int(meta["rows_since_best"])
         self._loss_sum.copy_(tensors["loss_sum"])
-        self._loss_count, self.step, self._seconds = meta["loss_count"], meta["step"], meta["seconds"]
+        self._loss_count, self.step = int(meta["loss_count"]), int(meta["step"])
+        self._seconds = float(meta["seconds"])
         self.history = History.from_dict(meta["history"])
-        log.info("training goes on from step %d of %s", self.step, file)
 
     def _check_identity(self, saved: dict[str, Any], file: Path) -> None:
         """A checkpoint fits a run with the same settings, seed and rows; a plain run may be made longer."""

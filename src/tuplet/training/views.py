@@ -8,6 +8,7 @@ the first layer is one product for all views together plus one small product for
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,27 +33,31 @@ def n_masked(n_features: int, fraction: float) -> int:
     return min(round(fraction * n_features), n_features - 1)
 
 
-def picks_kept(n_features: int, fraction: float) -> bool:
-    """Whether a view is cheaper to compute from its kept columns than from its masked ones."""
-    return 2 * n_masked(n_features, fraction) > n_features
+class Views(NamedTuple):
+    """The views of a batch: row i of `columns` (n_views, count), sorted, are the columns that view i masks; where
+    `kept`, those that it keeps.
+    """
+
+    columns: NDArray[np.int64]
+    kept: bool
 
 
-def draw_columns(seed: int, step: int, n_features: int, n_views: int, fraction: float) -> NDArray[np.int64]:
-    """The columns that define each view of training step `step`: (n_views, count), each row sorted.
+def draw_views(seed: int, step: int, n_features: int, n_views: int, fraction: float) -> Views:
+    """The views of training step `step`, told by the fewer of their masked and kept columns: those cost the least.
 
-    They are the masked columns, or the kept ones where those are fewer (`picks_kept`). A pure function of seed and
-    step: a resumed run needs no generator state, a worker thread no order.
+    The only place that decides what a view masks. A pure function of seed and step: a resumed run needs no generator
+    state, a worker thread no order.
     """
     rng = np.random.Generator(np.random.Philox(key=seed_of(seed, "views"), counter=[0, 0, 0, step]))
-    count = n_masked(n_features, fraction)
-    if picks_kept(n_features, fraction):
-        count = n_features - count
+    masked = n_masked(n_features, fraction)
+    kept = 2 * masked > n_features
+    count = n_features - masked if kept else masked
     scores = rng.random((n_views, n_features), dtype=np.float32)
     picked = np.argpartition(scores, count, axis=1)[:, :count]
-    return np.sort(picked, axis=1).astype(np.int64)
+    return Views(np.sort(picked, axis=1).astype(np.int64), kept)
 
 
-def mask_columns(x: Tensor, columns: Tensor, *, kept: bool = False) -> Tensor:
+def mask_columns(x: Tensor, columns: Tensor, *, kept: bool) -> Tensor:
     """A view of `x` (b, f): a copy with `columns` set to zero, or all but `columns` when they are the `kept` ones."""
     if kept:
         return torch.zeros_like(x).index_copy(1, columns, x.index_select(1, columns))
@@ -60,7 +65,7 @@ def mask_columns(x: Tensor, columns: Tensor, *, kept: bool = False) -> Tensor:
 
 
 def views_backward(
-    encoder: nn.Sequential, x: Tensor, columns: Tensor, anchor: AnchorTerms, pair: PairLoss, *, kept: bool = False
+    encoder: nn.Sequential, x: Tensor, columns: Tensor, anchor: AnchorTerms, pair: PairLoss, *, kept: bool
 ) -> Tensor:
     """Mean over the views i of pair(anchor(f(x)), f(view i)); its gradients are added to the weights' `.grad`.
 
@@ -94,9 +99,7 @@ def stacks(x: Tensor, columns: Tensor) -> bool:
     return x.is_cuda and columns.numel() > 0 and x.shape[0] * columns.shape[0] <= STACK_LIMIT
 
 
-def stacked_backward(
-    encoder: nn.Sequential, x: Tensor, columns: Tensor, loss: StackLoss, *, kept: bool = False
-) -> Tensor:
+def stacked_backward(encoder: nn.Sequential, x: Tensor, columns: Tensor, loss: StackLoss, *, kept: bool) -> Tensor:
     """As `views_backward`, with all views in one stack: a third of the launches, memory that grows with the views."""
     first, rest = encoder[0], encoder[1:]
     assert isinstance(first, nn.Linear)

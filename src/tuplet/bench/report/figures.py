@@ -11,6 +11,7 @@ from tuplet.bench.recipes import estimator_settings, recipe_settings
 from tuplet.bench.report.published import Cell, Number, read_published
 from tuplet.bench.report.tables import Group, group_rows
 from tuplet.bench.rows import read_rows
+from tuplet.metrics import clustering_metrics
 
 NAMES = {
     "clustering": "map-cora.png",
@@ -18,7 +19,6 @@ NAMES = {
     "hardness": "hardness.png",
     "scale": "time-against-nodes.png",
 }
-METRICS = ("accuracy", "nmi", "ari", "f1", "modularity", "conductance")
 
 
 def draw_figures(
@@ -78,7 +78,7 @@ def _convergence(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, N
         if not curves:
             continue
         series, stop = curves[0], g.rows[0]["settings"].get("max_steps")
-        lines = {name: (series["steps"], series[name]) for name in METRICS if name in series}
+        lines = {name: (series["steps"], series[name]) for name in clustering_metrics() if name in series}
         times: dict[str, tuple[Any, Any]] = {g.method: (series["seconds"], series["accuracy"])}
         for other in groups:
             if other.dataset == g.dataset and other.method != g.method:

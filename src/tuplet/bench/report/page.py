@@ -22,6 +22,7 @@ from tuplet.bench.report.sections import (
 from tuplet.bench.report.tables import Comparison, Group, group_rows, reaches
 from tuplet.bench.rows import read_rows
 from tuplet.bench.toml_file import check_kind, read_toml
+from tuplet.metrics import LABEL_SCORES
 from tuplet.plots import dataset_title
 
 TITLES = {
@@ -123,7 +124,7 @@ def _shortfalls(comparison: Comparison, reasons: list[dict[str, str]]) -> list[s
             if method not in ("DMAT-i", "DMAT", "DMT"):
                 continue
             short = []
-            for metric in ("accuracy", "nmi", "ari", "f1", "auc", "ap"):
+            for metric in (*LABEL_SCORES, "auc", "ap"):
                 ours, paper = (f(dataset, method, usage, metric) for f in (comparison.ours, comparison.paper))
                 if ours is not None and paper is not None and not reaches(ours.mean, paper.mean, metric):
                     short.append(f"{metric} {ours.mean - paper.mean:+.2f}")

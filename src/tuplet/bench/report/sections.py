@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tuplet.bench.report.tables import Comparison, Group, cell, markdown_table
+from tuplet.metrics import LABEL_SCORES, clustering_metrics
 from tuplet.plots import dataset_title
 
-FOUR = ("accuracy", "nmi", "ari", "f1")
-SIX = (*FOUR, "modularity", "conductance")
+FOUR = tuple(LABEL_SCORES)
+SIX = clustering_metrics()
 OURS = "DMAT-i"
 # The paper's table: cost of training in nodes N, edges E, features d, layers L and batch B.
 PAPER_COSTS = {

@@ -38,10 +38,4 @@ def label_values(clusters: NDArray[Any], graph: Graph) -> dict[str, float]:
     """The clustering metrics of given clusters (n,), in percent."""
     if graph.y is None:
         raise InputError(f"{graph!r} has no labels, so clusters cannot be scored.")
-    scores = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari, "f1": metrics.macro_f1}
-    values = {name: 100 * score(graph.y, clusters) for name, score in scores.items()}
-    for suffix in ("", "_self_loops"):
-        loops = bool(suffix)
-        values[f"modularity{suffix}"] = 100 * metrics.modularity(graph, clusters, self_loops=loops)
-        values[f"conductance{suffix}"] = 100 * metrics.conductance(graph, clusters, self_loops=loops)
-    return rounded(values)
+    return rounded({**metrics.label_scores(graph.y, clusters), **metrics.edge_scores(graph, clusters)})

@@ -1,0 +1,139 @@
+"""The kinds of file that fuzz.py damages: how each is made, and how it is read."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+import tuplet
+from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
+from tuplet.graph import Graph
+from tuplet.io.convert import convert
+from tuplet.io.folder import open_graph, save_graph
+from tuplet.io.npz import read_npz, write_npz
+from tuplet.io.vectors import read_vectors, write_vectors
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`make(folder)` writes good files, `read(folder / path)` reads them."""
+
+    name: str
+    path: str
+    make: Callable[[Path], Any]
+    read: Callable[[Path], Any]
+
+
+def _graph(*, sparse: bool = False) -> Graph:
+    rng = np.random.default_rng(0)
+    adjacency = sp.random_array((40, 40), density=0.1, rng=rng, format="csr")
+    x: Any = rng.normal(size=(40, 6)).astype(np.float32)
+    x = sp.csr_array(np.where(x > 0, x, 0)) if sparse else x
+    ids = np.array([f"n{i:02}" for i in range(40)])
+    names = tuple(f"f{i}" for i in range(6))
+    return Graph.from_scipy(adjacency, x, rng.permutation(np.arange(40) % 3), feature_names=names).with_(ids=ids)
+
+
+_ROWS = "".join(f"n{i:02},n{(i * 7 + 3) % 40:02},{i / 8}\n" for i in range(80))
+_NODES = "".join(f"n{i:02},{i * 1.5},{'red' if i % 3 else 'blue'},{i % 4}\n" for i in range(40))
+_EDGES = f"source,target,weight\n{_ROWS}"
+_FEATURES = f"id,size,colour,label\n{_NODES}"
+
+
+def _csv(folder: Path) -> None:
+    (folder / "edges.csv").write_text(_EDGES)
+    (folder / "nodes.csv").write_text(_FEATURES)
+
+
+def _gz(folder: Path) -> None:
+    (folder / "edges.csv.gz").write_bytes(gzip.compress(_EDGES.encode()))
+
+
+def _edge_table() -> Any:
+    ends = [row.split(",") for row in _ROWS.splitlines()]
+    return pa.table({"source": [a for a, _, _ in ends], "target": [b for _, b, _ in ends],
+                     "weight": [float(w) for _, _, w in ends]})  # fmt: skip
+
+
+def _used(graph: Graph) -> None:
+    """A kernel runs over what was read: an index out of range would show."""
+    GraphFilter(ppr(0.5), tol=0.1, device="cpu").transform(graph)
+
+
+def _open_and_use(folder: Path) -> None:
+    _used(open_graph(folder))
+
+
+def _read_npz(path: Path) -> None:
+    graph = read_npz(path)
+    if graph.x is not None:
+        _used(graph)
+
+
+def _model(method: Callable[[], Any]) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        method().fit(_graph()).save(folder / "model")
+
+    return make
+
+
+def _load(folder: Path) -> None:
+    tuplet.load(folder).transform(_graph())
+
+
+def _checkpoint(folder: Path) -> None:
+    _train(folder / "run", resume=False)
+
+
+def _train(folder: Path, *, resume: bool) -> None:
+    tuplet.DMATi((8, 4), max_steps=3, batch_size=16, device="cpu").fit(_graph(), checkpoint=folder, resume=resume)
+
+
+def _vectors(folder: Path) -> None:
+    graph = _graph()
+    write_vectors(folder / "v.parquet", np.eye(40, 5), graph, cluster=np.arange(40) % 4)
+
+
+def _convert(path: Path) -> None:
+    convert(path, path.parent / "out.graph", features=path.parent / "nodes.csv", memory="100MB")
+
+
+def _bench_spec(folder: Path) -> None:
+    (folder / "spec.toml").write_text(
+        'about = "a"\ntask = "clustering"\nseeds = 2\ndatasets = ["cora"]\n\n'
+        '[[methods]]\nname = "DMAT-i"\nlr = 1e-3\nlayers = [8, 4]\n\n[published]\nfile = "x.csv"\n'
+    )
+
+
+def _read_spec(path: Path) -> None:
+    from tuplet.bench.spec import load_spec
+
+    load_spec(path)
+
+
+KINDS = [
+    Kind("csv", "edges.csv", _csv, lambda path: tuplet.read_graph(path, path.parent / "nodes.csv")),
+    Kind("csv convert", "edges.csv", _csv, _convert),
+    Kind("csv.gz", "edges.csv.gz", _gz, tuplet.read_graph),
+    Kind("parquet", "e.parquet", lambda folder: pq.write_table(_edge_table(), folder / "e.parquet"), tuplet.read_graph),
+    Kind("arrow", "e.feather", lambda folder: feather.write_feather(_edge_table(), str(folder / "e.feather")),
+         tuplet.read_graph),
+    Kind("npz", "g.npz", lambda folder: write_npz(_graph(), folder / "g.npz"), _read_npz),
+    Kind("store", "g", lambda folder: save_graph(_graph(), folder / "g"), _open_and_use),
+    Kind("store, sparse", "g", lambda folder: save_graph(_graph(sparse=True), folder / "g"), _open_and_use),
+    Kind("model", "model", _model(lambda: tuplet.DMATi((8, 4), max_steps=2)), _load),
+    Kind("model, self", "model", _model(lambda: tuplet.SelfDMAT(3, max_steps=2, layers=(8, 4), n_init=2)), _load),
+    Kind("checkpoint", "run", _checkpoint, lambda folder: _train(folder, resume=True)),
+    Kind("vectors", "v.parquet", _vectors, read_vectors),
+    Kind("bench toml", "spec.toml", _bench_spec, _read_spec),
+]  # fmt: skip

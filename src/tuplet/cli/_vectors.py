@@ -1,0 +1,73 @@
+"""Vectors on the command line: read beside their graph, and which labels may score them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuplet.cli._graph import Options, check_used, is_edge_list, load_graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tuplet.graph import Graph
+    from tuplet.io.vectors import Vectors
+
+VectorsArg = Annotated[
+    Path, typer.Argument(metavar="VECTORS", help="Vectors: Parquet, CSV or .npy, or a folder of Parquet parts.")
+]
+
+
+def graph_and_vectors(path: Path, graph: str, how: Options) -> tuple[Graph, Vectors]:
+    """The graph, and the vectors in its node order; an error if they belong to different graphs."""
+    from tuplet.io.vectors import in_node_order, read_vectors
+
+    table = read_vectors(path)
+    if not is_edge_list(graph) or "features" in how:
+        g = load_graph(graph, how)
+        return g, in_node_order(table, g)
+    check_used(graph, how)  # before the nodes are added, which a stranger did not give
+    known = {"unmatched": "keep", "missing": "zero"} | how
+    g = load_graph(graph, known, features=_nodes(table)).with_(x=None, feature_names=())
+    return g, in_node_order(table, g)
+
+
+def _nodes(table: Vectors) -> Any:
+    """The nodes of the vectors as a table: those without an edge are known from the vectors alone."""
+    import numpy as np
+    import pyarrow as pa
+
+    from tuplet.io._vector_parts import arrow_ids
+
+    ones = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(2 * len(table.ids), np.float32)), 2)
+    return pa.table({"id": arrow_ids(table.ids), "known": ones})
+
+
+def warn(note: str) -> None:
+    """Say on standard error, loudly, that scores may not be what they seem."""
+    if note and not note.startswith("the file"):
+        sys.stderr.write(f"warning: {note.removeprefix('WARNING: ')}\n")
+
+
+def unseen_labels(g: Graph, table: Vectors) -> tuple[NDArray[Any], str]:
+    """The labels of `g` that have not trained the vectors, -1 for the others, and a note where that matters."""
+    import numpy as np
+
+    if g.y is None:
+        return np.full(g.n_nodes, -1), ""
+    y, seen = np.asarray(g.y), table.labels_seen
+    if seen is None and "seen" in table.metadata:
+        return (
+            y,
+            "WARNING: labels trained the model of these vectors, and which is not recorded: scores may be too high",
+        )
+    if seen is None:
+        return y, "the file does not say whether labels trained the vectors"
+    both, labelled = int(np.count_nonzero(seen & (y >= 0))), int(np.count_nonzero(y >= 0))
+    if not both:
+        return y, ""
+    rest = f"; scored on the other {labelled - both} alone" if both < labelled else ""
+    return np.where(seen, -1, y), f"the vectors have seen the labels of {both} of {labelled} labelled nodes{rest}"

@@ -1,0 +1,63 @@
+"""`tuplet report`: vectors and their graph in, one HTML page out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuplet.cli._console import JsonOpt, QuietOpt, SeedOpt, print_json, progress_bars
+from tuplet.cli._graph import GraphOpt, Options, takes_graph
+from tuplet.cli._vectors import VectorsArg, graph_and_vectors
+
+if TYPE_CHECKING:
+    from tuplet.graph import Graph
+
+
+@takes_graph()
+def report(
+    vectors: VectorsArg,
+    graph: GraphOpt,
+    how: Options,
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="Clusters; default: those of the file, classes, a label-free rule."),
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="Earlier report: its nodes keep their places, new ones are placed among them.")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=10, help="At most this many nodes on the map; of more, a sample drawn by --seed.")
+    ] = 100_000,
+    seed: SeedOpt = 0,
+    quiet: QuietOpt = False,
+    as_json: JsonOpt = False,
+) -> None:
+    """One HTML page to look at: map, clusters, edges between them, scores, and how the run came about.
+
+    The page opens offline in a browser and loads nothing from the network. Give the graph as to `tuplet embed`.
+    """
+    from tuplet.pages import check_page_path
+    from tuplet.pages import report as write
+
+    check_page_path(out)
+    g, table = graph_and_vectors(vectors, graph, how)
+    start = time.perf_counter()
+    with progress_bars(quiet) as progress:
+        write(table, g, out, clusters=k, sample=sample, like=like, seed=seed, progress=progress)
+    print_written(out, g, sample, time.perf_counter() - start, as_json)
+
+
+def print_written(out: Path, g: Graph, sample: int, seconds: float, as_json: bool = False) -> None:
+    """Say where a report lies, how large it is and what its map shows."""
+    facts = {"report": str(out), "bytes": out.stat().st_size, "nodes": g.n_nodes, "on_map": min(g.n_nodes, sample)}
+    if as_json:
+        print_json(facts | {"seconds": round(seconds, 2)})
+        return
+    part = "" if g.n_nodes <= sample else f"; its map shows a sample of {sample:,} (--sample)"
+    size = f"{facts['bytes'] / 1e6:.1f} MB" if facts["bytes"] >= 1e5 else f"{facts['bytes'] / 1e3:.0f} kB"
+    sys.stdout.write(f"{out}: report of {g.n_nodes:,} nodes{part}, {size}, {seconds:.1f} s. Open it in a browser.\n")

@@ -1,0 +1,212 @@
+"""Preparation: what was decided for each column of a node table, and the features that follow from it."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from tuplet._check import InputError, check_choice
+from tuplet.io._columns import Block
+from tuplet.io._missing import side_by_side
+from tuplet.io.preparation._encoders import ENCODERS, Encoder, Vectors, Words
+from tuplet.io.preparation._plan import Column, Plan, plan_columns
+from tuplet.io.preparation._sample import sample_rows
+from tuplet.io.preparation._values import missing_of
+from tuplet.io.preparation._weights import copies_of_label, weighed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("tuplet")
+
+STRANGE = 0.2  # share of unknown words or levels that is worth a warning
+Chunks = Callable[[], "Iterable[pa.Table]"]
+
+
+class Line(NamedTuple):
+    """What became of one column: its role, the number of feature columns, the share of missing values, a note."""
+
+    name: str
+    role: str
+    width: int
+    missing: float
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """How the columns of a table become features, learned from one table and applied to others.
+
+    `columns` are those in use; `left_out` says which are not, and why. `warnings` name columns that deserve a look.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"size": [1.0, 2.0, 900.0], "kind": ["a", "b", "a"], "label": [0, 1, 0]})
+    >>> found = Preparation.fit_table(table)
+    >>> found.feature_names
+    ('size', 'kind=a', 'kind=b')
+    >>> [(line.name, line.role) for line in found.rows()]
+    [('size', 'number'), ('kind', 'category'), ('label', 'label')]
+    """
+
+    columns: tuple[Column, ...]
+    left_out: tuple[Line, ...] = ()
+    warnings: tuple[str, ...] = ()
+    scaled: bool = True
+
+    @classmethod
+    def fit(
+        cls,
+        chunks: Chunks,
+        *,
+        id: str | None = None,
+        label: str | None = None,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        roles: Mapping[str, str] | None = None,
+        separators: Mapping[str, str | None] | None = None,
+        scale: bool = True,
+        gaps: bool = True,
+    ) -> Self:
+        """Learn from the tables that `chunks()` yields; one pass, and a sample of at most 65,536 rows is kept.
+
+        `id` and `label` are no features. `columns` picks columns, also such as would be left out; `exclude` leaves
+        some out; `roles` overrules what is found; `separators` split the tokens of text columns. `scale` False keeps
+        numbers, counts and blocks as they are. `gaps` False makes no columns that say where values are missing.
+        """
+        sample, _ = sample_rows(chunks())
+        if sample is None or not sample.num_rows:
+            raise InputError("The features hold no rows. Give at least one.")
+        plan = Plan(id, label, None if columns is None else tuple(columns), tuple(exclude), dict(roles or {}),
+                    dict(separators or {}), scale, gaps)  # fmt: skip
+        found, left_out = plan_columns(sample, plan)
+        used, notes = weighed(found, sample, scale)
+        warnings = (*notes, *copies_of_label(sample, used, label))
+        for text in warnings:
+            log.warning("%s", text)
+        return cls(used, tuple(Line(*line) for line in left_out), warnings, scale)
+
+    @classmethod
+    def fit_table(cls, table: pa.Table, **options: Any) -> Self:
+        """`fit` on one table in memory."""
+        return cls.fit(lambda: [table], **options)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the feature columns, in order."""
+        return tuple(name for column in self.columns for name in column.encoder.names)
+
+    def rows(self) -> list[Line]:
+        """One line a column: those in use, then those left out."""
+        used = [
+            Line(c.encoder.name, c.role, len(c.encoder.names), c.missing, c.note or c.encoder.note)
+            for c in self.columns
+        ]
+        return [*used, *self.left_out]
+
+    def blocks(self, table: pa.Table, *, new: bool = False) -> list[Block]:
+        """The features of `table`, one block of columns for each column in use.
+
+        With `new` (rows that `fit` has not seen) words and levels that are not known are counted, ignored, and
+        warned about where they are many.
+        """
+        self._check(table, new)
+        return [self._block(column, table.column(column.encoder.name), new) for column in self.columns]
+
+    def transform(self, table: pa.Table, *, new: bool = False) -> Any:
+        """The features (n, f) of `table`, float32, dense or CSR, whichever is smaller."""
+        return side_by_side([block.values for block in self.blocks(table, new=new)])
+
+    def empty_row(self, column: Column) -> Any:
+        """What a row without any value becomes, (1, width)."""
+        import pyarrow as pa
+
+        encoder = column.encoder
+        kind = pa.list_(pa.float32(), encoder.width) if isinstance(encoder, Vectors) else pa.large_string()
+        if column.role == "tokens":
+            kind = pa.large_list(pa.large_string())
+        return self._block(column, pa.chunked_array([pa.nulls(1, kind)]), False).values
+
+    def to_saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """JSON values and arrays from which `from_saved` makes the same preparation."""
+        arrays, saved = {}, []
+        for i, column in enumerate(self.columns):
+            encoder = column.encoder
+            state = {part.name: getattr(encoder, part.name) for part in fields(encoder)}
+            if isinstance(encoder, Words):
+                arrays[f"{i}.idf"] = state.pop("idf")
+            own = asdict(replace(column, encoder=None))  # type: ignore[arg-type]
+            own["encoder"] = {"kind": type(encoder).__name__, **{k: _plain(v) for k, v in state.items()}}
+            saved.append(own)
+        meta = {
+            "format": 1,
+            "scaled": self.scaled,
+            "columns": saved,
+            "left_out": [list(line) for line in self.left_out],
+        }
+        return meta | {"warnings": list(self.warnings)}, arrays
+
+    @classmethod
+    def from_saved(cls, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """The preparation that `to_saved` wrote."""
+        try:
+            columns = tuple(_column(own, arrays.get(f"{i}.idf")) for i, own in enumerate(meta["columns"]))
+            left_out = tuple(Line(*line) for line in meta["left_out"])
+            return cls(columns, left_out, tuple(meta["warnings"]), bool(meta["scaled"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"The saved preparation is damaged ({error!r}). Save the model again.") from None
+
+    def _check(self, table: pa.Table, new: bool) -> None:
+        names = table.column_names
+        for column in self.columns:
+            if column.encoder.name not in names:
+                near = difflib.get_close_matches(column.encoder.name, names, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise InputError(
+                    f"The column {column.encoder.name!r} is missing; the features were prepared with it. The columns "
+                    f"are: {', '.join(names)}.{hint}"
+                )
+        known = {line.name for line in self.rows()}
+        extra = [name for name in names if name not in known]
+        if new and extra:
+            log.info("columns that the preparation does not know are ignored: %s", ", ".join(extra))
+
+    def _block(self, column: Column, values: Any, new: bool) -> Block:
+        encoder = column.encoder
+        if not len(values.chunks):
+            values = values.combine_chunks()
+        found = encoder.transform(values)
+        if new:
+            _tell_strange(encoder, found.strange, found.total)
+        scaled = found.values if column.factor == 1 else found.values * np.float32(column.factor)
+        return Block(encoder.name, column.role, encoder.names, scaled, missing_of(values))
+
+
+def _tell_strange(encoder: Encoder, strange: int, total: int) -> None:
+    share = strange / total if total else 0.0
+    usual = encoder.usual if isinstance(encoder, Words) else 0.0
+    tell = log.warning if share - usual > STRANGE else log.info
+    if strange:
+        tell(
+            "column %r: %d of %d values are not known and are ignored (%.0f%%)",
+            encoder.name,
+            strange,
+            total,
+            100 * share,
+        )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _column(own: Mapping[str, Any], idf: Any) -> Column:
+    state = {name: tuple(v) if isinstance(v, list) else v for name, v in own["encoder"].items()}
+    kind = ENCODERS[check_choice("encoder", str(state.pop("kind")), ENCODERS)]
+    if kind is Words:
+        state["idf"] = np.asarray(idf, dtype=np.float32)
+    return Column(**{**own, "encoder": kind(**state)})

@@ -1,0 +1,188 @@
+"""Which role a column plays, by its type, its name and the values in the sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuplet._check import InputError
+from tuplet.io.preparation import _values as read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROLES = ("number", "category", "text", "tokens", "vector", "boolean", "date", "plain")
+LABEL_NAMES = ("label", "labels", "class", "y", "target")
+FEW_ROWS = 20  # in a smaller table, values that all differ say nothing
+LIKE_NUMBERS = 16  # columns of like size that make one block
+LIKE_FACTOR = 10.0
+
+_INDEX = re.compile(r"^(Unnamed: \d+|__index_level_\d+__|index|level_\d+|row_?(nr|num|number|id)?)$", re.IGNORECASE)
+_KEY = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|pk)$|[a-z]Id$", re.IGNORECASE)
+_CODE = re.compile(r"(^|[_\W])(id|code|zip|zipcode|postcode|postal_code)$|[a-z]Id$", re.IGNORECASE)
+_HASH = r"^\s*(0x)?[0-9a-fA-F]{8}-?[0-9a-fA-F-]{8,}\s*$"
+_MARKS = (";", "|", ",")
+Found = tuple[str, str]  # role, or "out:REASON" for one that is left out; and a note
+
+
+def find_role(name: str, column: pa.ChunkedArray) -> Found:
+    """(role, note) of a column; a role that starts with "out:" is left out."""
+    import pyarrow as pa
+
+    kind = column.type
+    missing = read.missing_of(column)
+    if missing.all():
+        return "out:empty", "left out: no value at all"
+    if pa.types.is_boolean(kind):
+        return _unless_constant(column, missing, "boolean")
+    if pa.types.is_temporal(kind) and not (pa.types.is_duration(kind) or pa.types.is_time(kind)):
+        return _unless_constant(column, missing, "date")
+    if read.is_list(kind):
+        return _list_role(name, kind)
+    if read.is_number(kind):
+        return _number_role(name, column, missing)
+    if read.is_text(kind):
+        return _text_role(name, column, missing)
+    raise InputError(
+        f"Column {name!r} holds {kind}, which is not a feature. Convert it to numbers, or leave it out with exclude=."
+    )
+
+
+def _unless_constant(column: Any, missing: Any, role: str) -> Found:
+    import pyarrow.compute as pc
+
+    if not missing.any() and len(pc.unique(column)) == 1 and len(column) > 1:
+        return "out:constant", f"left out: {column[0].as_py()!r} in every row"
+    return role, ""
+
+
+def _list_role(name: str, kind: Any) -> Found:
+    import pyarrow as pa
+
+    inner = kind.value_type
+    if pa.types.is_floating(inner) or (pa.types.is_fixed_size_list(kind) and pa.types.is_integer(inner)):
+        return "vector", ""
+    if read.is_text(inner) or pa.types.is_integer(inner):
+        return "tokens", ""
+    raise InputError(f"Column {name!r} holds {kind}, which is not a feature. Leave it out with exclude=.")
+
+
+def _number_role(name: str, column: Any, missing: Any) -> Found:
+    import pyarrow as pa
+
+    values = read.numbers(name, column)[~missing]
+    different = np.unique(values)
+    if len(different) == 1 and not missing.any() and len(values) > 1:
+        return "out:constant", f"left out: {different[0]:g} in every row"
+    if len(different) <= 2:
+        return "boolean" if set(different.tolist()) <= {0.0, 1.0} else "number", ""
+    if pa.types.is_integer(column.type) or (different == np.round(different)).all():
+        if len(values) >= FEW_ROWS and len(different) == len(values):
+            return _distinct_numbers(name, values)
+        if _CODE.search(name) and len(different) < len(values) / 2:
+            return "category", "whole numbers that name something"
+    return "number", ""
+
+
+def _distinct_numbers(name: str, values: Any) -> Found:
+    """Whole numbers that all differ: an index or an id if they rise by row, fill their range, or by their name."""
+    if _INDEX.match(name) or _KEY.search(name):
+        return "out:id", "left out: an id by its name, different in every row"
+    if np.ptp(values) == len(values) - 1:
+        return "out:index", "left out: the row numbers in some order"
+    if (np.diff(values) > 0).all():
+        return "out:index", "left out: rises with every row, as an index does"
+    if np.ptp(values) > 10 * len(values) and _evenly_spread(values):
+        return "out:id", "left out: different in every row and evenly spread, as random ids are"
+    return "number", ""
+
+
+def _evenly_spread(values: Any) -> bool:
+    """Whether the values lie as evenly over their range as drawn ones would (Kolmogorov-Smirnov, 1 in 1000)."""
+    n = len(values)
+    place = (np.sort(values) - values.min()) / np.ptp(values)
+    return bool(np.abs(place - (np.arange(n) + 0.5) / n).max() < 1.95 / np.sqrt(n))
+
+
+def _text_role(name: str, column: Any, missing: Any) -> Found:
+    import pyarrow.compute as pc
+
+    text, _ = read.texts(column)
+    known = text.drop_null()
+    levels, rows = len(pc.unique(known)), len(known)
+    if levels == 1 and not missing.any() and rows > 1:
+        return "out:constant", f"left out: {known[0].as_py()!r} in every row"
+    if read.share_matching(column, read.ISO_DATE) >= 0.95:
+        return "date", "read from text"
+    if rows >= FEW_ROWS and levels == rows and read.share_matching(column, _HASH) > 0.95:
+        return "out:id", "left out: hashes or ids, different in every row"
+    if (found := _text_of_numbers(name, column, known, levels)) is not None:
+        return found
+    if (mark := _mark(known)) is not None:
+        return f"tokens:{mark}", f"split at {mark!r}"
+    several = pc.mean(pc.list_value_length(read.words(known))).as_py() or 0
+    if (rows >= FEW_ROWS and levels > rows / 2 and several >= 2) or (levels > 1000 and several >= 3):
+        return "text", ""
+    if rows >= FEW_ROWS and levels == rows:
+        return "out:id", "left out: one word, different in every row"
+    return "category", ""
+
+
+def _text_of_numbers(name: str, column: Any, known: Any, levels: int) -> Found | None:
+    """Numbers as text: refused where a few are words, a category with few levels, codes with leading zeros."""
+    import pyarrow.compute as pc
+
+    number = np.asarray(pc.match_substring_regex(known, read.NUMBER), dtype=bool)
+    if number.sum() * 2 <= len(number):
+        return None
+    if not number.all():
+        text, missing = read.texts(column)
+        first = int(np.flatnonzero(~missing)[int((~number).argmax())])
+        raise InputError(
+            f"Column {name!r} holds text in {int((~number).sum())} of {len(number)} values, first "
+            f"{text[first].as_py()!r} in row {first + 1}; the others are numbers. Correct or empty them, or say "
+            f"categorical=[{name!r}]."
+        )
+    coded = bool(pc.any(pc.match_substring_regex(known, r"^0\d")).as_py())
+    return None if coded or levels <= 50 else ("number", "read from text")
+
+
+def _mark(known: Any) -> str | None:
+    """The separator of values such as "red; green": in half of the rows, with parts that recur."""
+    import pyarrow.compute as pc
+
+    if len(known) < FEW_ROWS:
+        return None
+    for mark in _MARKS:
+        if pc.sum(pc.match_substring(known, mark)).as_py() * 2 > len(known):
+            tokens, _ = read.flat_tokens(pc.split_pattern(known, mark))
+            words = pc.list_value_length(read.words(tokens))
+            if len(pc.unique(tokens)) * 3 < len(tokens) and (pc.mean(words).as_py() or 0) < 4:
+                return mark
+    return None
+
+
+def like_numbers(table: pa.Table, roles: Mapping[str, str]) -> set[str]:
+    """Numbers and booleans that form one block of comparable numbers: words, counts, parts of a vector.
+
+    Sixteen columns or more whose typical size, the mean of |v| over v != 0, lies within a factor of ten of the
+    median size of all. Columns of zeros alone belong to it.
+    """
+    names = [name for name, role in roles.items() if role in ("number", "boolean", "out:constant")]
+    if len(names) < LIKE_NUMBERS:
+        return set()
+    sizes = {}
+    for name in names:
+        if read.is_text(table.schema.field(name).type):
+            continue
+        values = np.abs(read.numbers(name, table.column(name)))
+        values = values[(values > 0) & ~np.isnan(values)]
+        sizes[name] = float(values.mean()) if len(values) else 0.0
+    filled = [size for size in sizes.values() if size]
+    middle = float(np.median(filled)) if filled else 0.0
+    alike = {name for name, size in sizes.items() if not size or middle / LIKE_FACTOR <= size <= middle * LIKE_FACTOR}
+    varied = [name for name in alike if roles[name] != "out:constant"]
+    return alike if len(varied) >= LIKE_NUMBERS else set()

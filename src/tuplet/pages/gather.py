@@ -1,0 +1,303 @@
+"""Everything that a page shows, as plain facts and number arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet import metrics
+from tuplet._html import curve
+from tuplet._seed import stream
+from tuplet.evaluation.describe import confidence_of, describe_clusters
+from tuplet.graph import Graph
+from tuplet.graph.edges import edge_blocks
+from tuplet.pages.colours import UNKNOWN, group_colours
+from tuplet.pages.features import column_facts, feature_names, stored_columns, telling_features
+from tuplet.pages.layout import NEIGHBOURS, map_nodes, near_rows, place_new
+from tuplet.pages.subject import Subject, versions
+from tuplet.rows.kmeans import scale_rows
+
+NEAREST = 10  # nearest nodes that a page keeps for each node
+LINKED = 20  # graph neighbours
+MATRIX = 40  # clusters and classes in a matrix; of more, the largest
+
+Arrays = dict[str, NDArray[Any]]
+Old = tuple[list[str], NDArray[np.float32]]  # ids and places of an earlier page
+
+
+def chosen_nodes(graph: Graph, sample: int, old: Old | None, seed: int) -> NDArray[np.intp]:
+    """The nodes on the map, sorted: all, or `sample` of them drawn by the seed, those of the old page first."""
+    if graph.n_nodes <= sample:
+        return np.arange(graph.n_nodes)
+    order = stream(seed, "report sample").permutation(graph.n_nodes)
+    if old is not None:
+        known = np.isin(graph.node_ids[order].astype(str), old[0])
+        order = np.concatenate([order[known], order[~known]])
+    return np.sort(order[:sample])
+
+
+def gather(
+    subject: Subject, graph: Graph, shown: NDArray[np.intp], old: Old | None, *, seed: int, progress: Any
+) -> tuple[dict[str, Any], Arrays]:
+    """Facts and arrays of the page of `subject`, with the nodes `shown` on its map."""
+    rows = np.asarray(scale_rows(np.asarray(subject.z[shown])), dtype=np.float32)
+    near = near_rows(rows, NEIGHBOURS, seed=seed, progress=progress)
+    places = _places(rows, near, graph, shown, old, seed, progress)
+    cards, arrays = _clusters(subject, graph, shown, places)
+    arrays |= _neighbours(graph, shown, near)
+    facts = {
+        "title": f"{graph.name or 'Graph'}: {subject.method}",
+        "graph": graph_facts(graph),
+        "method": subject.method,
+        "nodes": graph.n_nodes,
+        "shown": len(shown),
+        "directed": graph.directed,
+        "clusters": cards,
+        "clusters_from": subject.clusters_from,
+        "classes": _classes(graph),
+        "unknown": UNKNOWN,
+        "ids": _ids(graph, shown),
+        "matrix": edge_matrix(graph, subject.clusters),
+        "scores": _scores(graph, subject.clusters),
+        "confusion": _confusion(graph, subject.clusters),
+        "history": _curve(subject.history),
+        "warnings": [*subject.warnings],
+        "notes": _notes(graph, shown, old, seed),
+        "run": _run(subject, graph, seed),
+        "settings": subject.settings,
+        "columns": _columns(graph),
+    }
+    features, more = _features(graph, shown, cards)
+    return facts | features, arrays | more
+
+
+def _places(rows: Any, near: Any, graph: Graph, shown: Any, old: Old | None, seed: int, progress: Any) -> Any:
+    if old is None:
+        return map_nodes(rows, near, seed=seed, progress=progress)
+    ids = {name: i for i, name in enumerate(old[0])}
+    at = np.array([ids.get(str(name), -1) for name in graph.node_ids[shown]])
+    known = np.flatnonzero(at >= 0)
+    if len(known) < 3:
+        return map_nodes(rows, near, seed=seed, progress=progress)
+    return place_new(rows, known, old[1][at[known]])
+
+
+def _clusters(subject: Subject, graph: Graph, shown: Any, places: Any) -> tuple[list[dict[str, Any]], Arrays]:
+    """The cards, and of each shown node place, cluster, class and confidence."""
+    named = graph if graph.feature_names else graph.with_(feature_names=tuple(feature_names(graph)))
+    described = describe_clusters(subject.z, subject.clusters, named, medoids=5, marks=6)
+    colours = _cluster_colours(graph, subject.clusters)
+    place = np.unique(subject.clusters, return_inverse=True)[1]
+    here = place[shown]
+    cards = []
+    for i, found in enumerate(described):
+        own = places[here == i]
+        middle = np.median(own, axis=0).tolist() if len(own) else None
+        medoids = [str(name) for name in found.medoids]
+        cards.append(found.to_dict() | {"colour": colours[i], "at": middle, "medoids": medoids, "on_map": len(own)})
+    sure = confidence_of(subject.z, subject.clusters)[shown]
+    y = np.full(len(shown), -1) if graph.y is None else graph.y[shown]
+    arrays = {
+        "xy": np.rint(np.clip(places, -1, 1) * 32767).astype(np.int16).ravel(),
+        "cluster": here.astype(np.int32),
+        "label": y.astype(np.int32),
+        "confidence": np.rint(255 * np.clip(sure, 0, 1)).astype(np.uint8),
+        "degree": np.diff(graph.indptr)[shown].astype(np.uint32),
+    }
+    return cards, arrays
+
+
+def _neighbours(graph: Graph, shown: NDArray[np.intp], near: Any) -> Arrays:
+    """The nearest nodes, and the graph neighbours that are on the map, as places among the shown."""
+    place = np.full(graph.n_nodes, -1, np.int64)
+    place[shown] = np.arange(len(shown))
+    starts, linked = [0], []
+    for node in shown:
+        ends = place[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]]
+        ends = ends[ends >= 0][:LINKED]
+        linked.append(ends)
+        starts.append(starts[-1] + len(ends))
+    index, cosine = near[0][:, :NEAREST], near[1][:, :NEAREST]
+    return {
+        "near": index.astype(np.uint32).ravel(),
+        "cosine": np.rint(127 * np.clip(cosine, -1, 1)).astype(np.int8).ravel(),
+        "linked_start": np.array(starts, np.uint32),
+        "linked": (np.concatenate(linked) if linked else np.empty(0)).astype(np.uint32),
+    }
+
+
+def _ids(graph: Graph, shown: NDArray[np.intp]) -> list[str] | None:
+    """The ids as text, None where they are 0, 1, .. in the page's order."""
+    ids = graph.node_ids[shown]
+    plain = ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))
+    return None if plain else [str(name) for name in ids]
+
+
+def _classes(graph: Graph) -> list[dict[str, str]]:
+    if graph.y is None or not graph.n_classes:
+        return []
+    names = list(graph.label_names) + [f"class {c}" for c in range(len(graph.label_names), graph.n_classes)]
+    return [{"name": str(name), "colour": colour} for name, colour in zip(names, group_colours(len(names)))]
+
+
+def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[dict[str, Any], Arrays]:
+    if graph.x is None:
+        return {"features": [], "features_left_out": 0, "feature_names": []}, {}
+    about = column_facts(graph.x)
+    telling = telling_features(graph, shown, about)
+    numbers = {name for name, share in zip(feature_names(graph), about[0]) if share >= 0.9}
+    for mark in (mark for card in cards for mark in card["marks"]):
+        mark["number"] = mark["name"] in numbers
+    first = [mark["name"] for rank in range(6) for card in cards for mark in card["marks"][rank : rank + 1]]
+    kept = stored_columns(graph, shown, first)
+    used = np.unique(telling.column[telling.column >= 0])
+    names = feature_names(graph)
+    place = np.full(graph.n_features + 1, -1, np.int32)
+    place[used] = np.arange(len(used))
+    facts = {
+        "features": kept.facts,
+        "features_left_out": kept.left_out,
+        "feature_names": [names[j] for j in used],
+    }
+    return facts, {
+        "telling": place[telling.column].ravel(),
+        "telling_value": telling.value.ravel(),
+        "feature_start": kept.start,
+        "feature_node": kept.node,
+        "feature_level": kept.level,
+        "feature_dense": kept.dense,
+    }
+
+
+def graph_facts(graph: Graph) -> list[tuple[str, str]]:
+    """Nodes, edges, features and labels of a graph as (name, text)."""
+    facts = [("nodes", f"{graph.n_nodes:,}"), ("edges", f"{graph.n_edges:,}{' directed' if graph.directed else ''}")]
+    if graph.n_features:
+        facts.append(("features", f"{graph.n_features:,}"))
+    if graph.y is not None and graph.n_classes:
+        known = int(np.count_nonzero(graph.y >= 0))
+        part = "" if known == graph.n_nodes else f" on {known:,} nodes"
+        facts.append(("classes", f"{graph.n_classes}{part}"))
+    return facts
+
+
+def edge_matrix(graph: Graph, clusters: NDArray[np.int64]) -> dict[str, Any] | None:
+    """Edges from cluster to cluster (rows to columns; an undirected edge counts once), of the largest 40 clusters."""
+    if not graph.n_stored:
+        return None
+    used, place, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    k = len(used)
+    counts = np.zeros(k * k)
+    for part, nodes in edge_blocks(graph):
+        counts += np.bincount(place[nodes] * k + place[graph.indices[part]], minlength=k * k)
+    table = counts.reshape(k, k)
+    if not graph.directed:
+        table[np.diag_indices(k)] /= 2  # both directions of an inner edge fall into one cell
+    kept = np.sort(np.argsort(-sizes, kind="stable")[:MATRIX])
+    cells = table[np.ix_(kept, kept)].astype(int).tolist()
+    return {"clusters": used[kept].tolist(), "cells": cells, "left_out": k - len(kept)}
+
+
+def _scores(graph: Graph, clusters: NDArray[np.int64]) -> list[tuple[str, float]]:
+    """In percent: against the labels where there are any, against the edges where there are any."""
+    values = []
+    if graph.y is not None and (graph.y >= 0).any():
+        names = {"accuracy": metrics.accuracy, "NMI": metrics.nmi, "ARI": metrics.ari, "macro F1": metrics.macro_f1}
+        values += [(name, round(100 * score(graph.y, clusters), 2)) for name, score in names.items()]
+    if graph.n_stored:
+        values.append(("modularity", round(100 * metrics.modularity(graph, clusters), 2)))
+        values.append(("conductance", round(100 * metrics.conductance(graph, clusters), 2)))
+    return values
+
+
+def _cluster_colours(graph: Graph, clusters: NDArray[np.int64]) -> list[str]:
+    """A colour for each cluster: that of the class which it matches best, one to one; a further one where none."""
+    k = len(np.unique(clusters))
+    table = class_table(graph, clusters)
+    if table is None:
+        return group_colours(k)
+    rows, columns = _matched(table)
+    colours = group_colours(len(table) + k)
+    free = iter(colours[len(table) :])
+    match = dict(zip(columns.tolist(), rows.tolist()))
+    return [colours[match[c]] if c in match else next(free) for c in range(k)]
+
+
+def class_table(graph: Graph, clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Labelled nodes by class (rows) and cluster (columns); None without labels."""
+    if graph.y is None or not (graph.y >= 0).any():
+        return None
+    known = graph.y >= 0
+    used, place = np.unique(clusters, return_inverse=True)
+    table = np.zeros((graph.n_classes, len(used)), np.int64)
+    np.add.at(table, (graph.y[known], place[known]), 1)
+    return table
+
+
+def _matched(table: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return rows, columns
+
+
+def _confusion(graph: Graph, clusters: NDArray[np.int64]) -> dict[str, Any] | None:
+    """`class_table` with its columns in the order of their best match, 40 classes and clusters at most."""
+    table = class_table(graph, clusters)
+    if table is None:
+        return None
+    rows, columns = _matched(table)
+    rest = [c for c in range(table.shape[1]) if c not in set(columns)]
+    order = [*columns[np.argsort(rows)], *rest][:MATRIX]
+    names = [group["name"] for group in _classes(graph)][:MATRIX]
+    used = np.unique(clusters)
+    return {"classes": names, "clusters": used[order].tolist(), "cells": table[:MATRIX, order].tolist()}
+
+
+def _curve(history: Any) -> dict[str, Any] | None:
+    if history is None or not history.rows:
+        return None
+    steps, losses = history["step"], history["loss"]
+    svg = curve(steps, losses, name="loss", axis="step", mark=history.best_step)
+    return {"svg": svg, "text": repr(history), "rows": len(steps)}
+
+
+def _notes(graph: Graph, shown: Any, old: Old | None, seed: int) -> list[str]:
+    notes = []
+    if len(shown) < graph.n_nodes:
+        notes.append(
+            f"The map shows {len(shown):,} of {graph.n_nodes:,} nodes, drawn at random with seed {seed}. Nearest nodes and "
+            "graph neighbours are looked for among them. Clusters, matrices and scores count all nodes."
+        )
+    if old is not None:
+        ids = set(old[0])
+        kept = sum(str(name) in ids for name in graph.node_ids[shown])
+        notes.append(
+            f"{kept:,} nodes stand where the earlier report had them; the other {len(shown) - kept:,} "
+            "stand among their nearest nodes."
+            if kept >= 3
+            else "The earlier report shares fewer than three nodes with this graph: the map was drawn anew."
+        )
+    return notes
+
+
+def _run(subject: Subject, graph: Graph, seed: int) -> list[tuple[str, str]]:
+    run = [("method", subject.method), ("clusters", subject.clusters_from)]
+    if subject.history is not None and subject.history.rows:
+        run.append(("training", f"{subject.history.rows[-1]['seconds']:.1f} s, stopped: {subject.history.stopped}"))
+    run += [("vectors", f"{subject.z.shape[0]:,} of {subject.z.shape[1]} numbers")]
+    run += subject.run
+    return [*run, ("seed of the report", str(seed)), ("graph fingerprint", graph.fingerprint()), ("versions", versions())]
+
+
+def _columns(graph: Graph) -> list[list[str]]:
+    """What became of each column of the tables that the graph was read from, where it is known."""
+    preparation = getattr(graph, "preparation", None)
+    if preparation is None:
+        return []
+    listed = getattr(preparation, "columns", None)
+    if listed is None or not isinstance(listed, list | tuple):
+        return [["preparation", str(preparation)]]
+    return [[str(getattr(c, "name", c)), str(getattr(c, "role", getattr(c, "kind", "")))] for c in listed]

@@ -1,0 +1,310 @@
+"""Column preparation: a role for each column, what it becomes, and that it is the same however the table is cut."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet as pq
+
+from tuplet._check import InputError
+from tuplet.io.preparation import Preparation
+from tuplet.io.preparation._sample import sample_rows
+
+ROOT = Path(__file__).parent.parent
+N = 60
+RNG = np.random.default_rng(0)
+NAMES = ("apple", "pear", "plum", "fig")
+
+
+def messy() -> pa.Table:
+    """One column of every role, with gaps, as a stranger's table has them."""
+    rng = np.random.default_rng(3)
+    day = datetime.date(2020, 1, 1)
+    return pa.table(
+        {
+            "Unnamed: 0": range(N),
+            "key": [f"n{i:03d}" for i in range(N)],
+            "size": [None if i % 7 == 0 else float(np.exp(rng.normal(8, 3))) for i in range(N)],
+            "height": rng.normal(170, 10, N),
+            "kind": [["oak", "ash", None][i % 3] for i in range(N)],
+            "note": [f"the {NAMES[i % 4]} number {i} of the {NAMES[i % 3]}" if i % 5 else "" for i in range(N)],
+            "tags": [None if i % 9 == 0 else [NAMES[i % 4], NAMES[(i + 1) % 4]] for i in range(N)],
+            "marks": [f"{NAMES[i % 4]}; {NAMES[(i * 3) % 4]}" for i in range(N)],
+            "vector": pa.array([rng.normal(size=3).tolist() for _ in range(N)], pa.list_(pa.float32(), 3)),
+            "open": [None if i % 11 == 0 else bool(i % 2) for i in range(N)],
+            "since": [day + datetime.timedelta(days=11 * i) for i in range(N)],
+            "until": [None if i % 4 == 0 else f"2021-{1 + i % 12:02d}-15" for i in range(N)],
+            "same": ["x"] * N,
+            "nothing": pa.nulls(N, pa.float64()),
+            "token_id": rng.choice(10**9, N, replace=False),
+            "region_id": [int(i % 5) for i in range(N)],
+            "class": [i % 2 for i in range(N)],
+        }
+    )
+
+
+def dense(x: Any) -> np.ndarray[Any, Any]:
+    return x.toarray() if sp.issparse(x) else x
+
+
+def roles_of(prepared: Preparation) -> dict[str, str]:
+    return {line.name: line.role for line in prepared.rows()}
+
+
+def test_every_column_of_a_messy_table_gets_its_role() -> None:
+    assert roles_of(Preparation.fit_table(messy(), id="key")) == {
+        "size": "number", "height": "number", "kind": "category", "note": "text", "tags": "tokens", "marks": "tokens",
+        "vector": "vector", "open": "boolean", "since": "date", "until": "date", "region_id": "category",
+        "Unnamed: 0": "id", "key": "id", "same": "constant", "nothing": "empty", "token_id": "id", "class": "label",
+    }  # fmt: skip
+
+
+def test_names_are_as_many_as_columns_and_blocks_weigh_the_same() -> None:
+    prepared = Preparation.fit_table(messy(), id="key")
+    x = dense(prepared.transform(messy()))
+    assert x.shape == (N, len(prepared.feature_names)) and len(set(prepared.feature_names)) == x.shape[1]
+    start, sums = 0, dict[str, float]()
+    for column in prepared.columns:
+        width = len(column.encoder.names)
+        mean = float(np.square(x[:, start : start + width], dtype=np.float64).sum()) / N
+        sums[column.block] = sums.get(column.block, 0.0) + mean
+        start += width
+    assert sums.keys() == {
+        "numbers",
+        "categories",
+        *(f"column {name}" for name in ("note", "tags", "marks", "vector")),
+    }
+    np.testing.assert_allclose(list(sums.values()), 1, rtol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, N - 1), max_size=6))
+def test_a_table_in_chunks_is_prepared_like_the_whole_one(cuts: list[int]) -> None:
+    table = messy()
+    ends = sorted({0, *cuts, N})
+    chunks = [table.slice(a, b - a) for a, b in itertools.pairwise(ends)]
+    whole, parts = Preparation.fit_table(table, id="key"), Preparation.fit(lambda: chunks, id="key")
+    assert json.dumps(whole.to_saved()[0]) == json.dumps(parts.to_saved()[0])
+    together = np.vstack([dense(parts.transform(chunk)) for chunk in chunks])
+    np.testing.assert_array_equal(together, dense(whole.transform(table)))
+
+
+def test_a_sample_does_not_depend_on_the_chunks() -> None:
+    table, kept = pa.table({"v": np.arange(1000)}), []
+    for step in (1000, 130, 7):
+        found, n = sample_rows((table.slice(i, step) for i in range(0, 1000, step)), most=50)
+        values = found.column("v").to_numpy()
+        assert n == 1000 and len(values) == 50 and (np.diff(values) > 0).all()
+        kept.append(values.tolist())
+    assert kept[0] == kept[1] == kept[2]
+
+
+def test_saved_as_json_and_arrays_it_comes_back_the_same() -> None:
+    prepared = Preparation.fit_table(messy(), id="key")
+    meta, arrays = prepared.to_saved()
+    back = Preparation.from_saved(json.loads(json.dumps(meta)), arrays)
+    assert back.rows() == prepared.rows() and back.feature_names == prepared.feature_names
+    np.testing.assert_array_equal(dense(back.transform(messy())), dense(prepared.transform(messy())))
+    with pytest.raises(InputError, match="damaged"):
+        Preparation.from_saved({"columns": [{}]}, {})
+
+
+def test_numbers_follow_the_formula() -> None:
+    values = np.array([1.0, 2.0, 3.0, 4.0, np.nan] * 10)
+    x = Preparation.fit_table(pa.table({"v": values, "w": values * 1e6})).transform(
+        pa.table({"v": values, "w": values})
+    )
+    known = values[~np.isnan(values)]
+    q1, middle, q3 = np.quantile(known, [0.25, 0.5, 0.75])
+    expected = np.where(np.isnan(values), 0, (values - middle) / ((q3 - q1) / 1.349))
+    ratio = x[:, 0][expected != 0] / expected[expected != 0]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-5)
+    assert (x[np.isnan(values), 1] > 0).all() and (x[~np.isnan(values), 1] == 0).all()  # v:missing, 20% gaps
+
+
+def test_a_heavy_tail_is_taken_by_its_logarithm_and_units_do_not_matter() -> None:
+    size = np.exp(RNG.normal(10, 3, 200))
+    other = RNG.normal(size=200)
+    tables = [pa.table({"size": size * unit, "other": other}) for unit in (1.0, 1e6)]
+    first, second = (Preparation.fit_table(table) for table in tables)
+    assert first.rows()[0].note == "logarithm, scaled" and first.rows()[1].note == "scaled"
+    np.testing.assert_allclose(first.transform(tables[0]), second.transform(tables[1]), rtol=1e-4, atol=1e-5)
+
+
+def test_rare_levels_are_one_and_nothing_is_a_level() -> None:
+    kind = ["a"] * 40 + ["b"] * 30 + [f"rare{i}" for i in range(8)] + [None, "NA"]
+    table = pa.table({"kind": kind, "v": np.arange(80) % 7})
+    prepared = Preparation.fit_table(table)
+    assert prepared.feature_names[:4] == ("kind=a", "kind=b", "kind=other", "kind=missing")
+    x = dense(prepared.transform(table))[:, :4] > 0
+    assert x.sum(axis=0).tolist() == [40, 30, 8, 2] and (x.sum(axis=1) == 1).all()
+
+
+def test_very_many_levels_are_hashed() -> None:
+    codes = [f"q{i // 2}" for i in range(6000)]
+    prepared = Preparation.fit_table(pa.table({"code": codes, "v": RNG.normal(size=6000)}))
+    line = prepared.rows()[0]
+    assert (line.role, line.width) == ("category", 256) and "hashed" in line.note
+
+
+def test_text_is_weighted_as_a_loop_would_do() -> None:
+    docs = ["red red fish", "blue fish", "red bird", "one fish two fish"] * 20
+    prepared = Preparation.fit_table(pa.table({"t": docs}), roles={"t": "text"})
+    x = dense(prepared.transform(pa.table({"t": docs})))
+    vocabulary = [name.removeprefix("t:") for name in prepared.feature_names]
+    expected = np.zeros((80, len(vocabulary)))
+    for i, doc in enumerate(docs):
+        for j, word in enumerate(vocabulary):
+            count, df = doc.split().count(word), sum(word in other.split() for other in docs)
+            expected[i, j] = (1 + np.log(count)) * (1 + np.log(81 / (1 + df))) if count else 0
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(x, expected, rtol=1e-5)
+
+
+def test_dates_have_a_trend_and_a_season() -> None:
+    days = [datetime.date(2018, 1, 1) + datetime.timedelta(days=10 * i) for i in range(150)]
+    table = pa.table({"d": days, "s": [str(day) for day in days]})
+    prepared = Preparation.fit_table(table)
+    assert prepared.feature_names == ("d:trend", "d:sin", "d:cos", "s:trend", "s:sin", "s:cos")
+    x = prepared.transform(table)
+    np.testing.assert_array_equal(x[:, :3], x[:, 3:])
+    assert (np.diff(x[:, 0]) > 0).all()
+    np.testing.assert_allclose(x[:, 1] ** 2 + x[:, 2] ** 2, x[0, 1] ** 2 + x[0, 2] ** 2, rtol=1e-4)
+
+
+def test_a_bag_of_words_in_columns_keeps_its_bits() -> None:
+    words = (RNG.random((100, 40)) < 0.1).astype(np.int64)
+    table = pa.table({f"w{i}": words[:, i] for i in range(40)})
+    x = Preparation.fit_table(table).transform(table)
+    assert sp.issparse(x)
+    np.testing.assert_array_equal(x.toarray(), words)
+
+
+def test_one_unscaled_column_does_not_join_a_bag_of_words() -> None:
+    words = (RNG.random((100, 40)) < 0.1).astype(np.int64)
+    table = pa.table({f"w{i}": words[:, i] for i in range(40)} | {"bytes": np.exp(RNG.normal(12, 2, 100))})
+    found = roles_of(Preparation.fit_table(table))
+    assert found.pop("bytes") == "number" and set(found.values()) == {"plain"}
+
+
+def test_a_single_vector_column_keeps_its_bits() -> None:
+    rows = RNG.normal(size=(30, 5)).astype(np.float32)
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 5), "label": [0, 1] * 15})
+    np.testing.assert_array_equal(Preparation.fit_table(table).transform(table), rows)
+
+
+def test_without_scaling_numbers_and_counts_stay_raw() -> None:
+    table = pa.table({"age": [31.0, 17.0, 42.0], "kind": ["a", "b", "a"], "tags": [["x", "x"], ["y"], []]})
+    prepared = Preparation.fit_table(table, scale=False)
+    assert prepared.transform(table).tolist() == [[31, 1, 0, 2, 0], [17, 0, 1, 0, 1], [42, 1, 0, 0, 0]]
+
+
+def test_what_is_asked_for_overrules_what_is_found() -> None:
+    table = messy()
+    prepared = Preparation.fit_table(table, columns=["class", "height", "Unnamed: 0"], roles={"class": "category"})
+    assert prepared.feature_names == ("class=0", "class=1", "height", "Unnamed: 0")
+    left = Preparation.fit_table(table, id="key", exclude=["note", "tags"])
+    assert {line.name: line.note for line in left.left_out}["note"] == "left out as asked"
+    with pytest.raises(InputError, match=r"no column 'hight'.*Did you mean 'height'"):
+        Preparation.fit_table(table, exclude=["hight"])
+    with pytest.raises(InputError, match="role 'numbr' is not known"):
+        Preparation.fit_table(table, roles={"height": "numbr"})
+
+
+def test_added_index_constant_and_ids_change_no_bit() -> None:
+    table = pa.table({"v": RNG.normal(size=N), "kind": [NAMES[i % 4] for i in range(N)]})
+    plain = dense(Preparation.fit_table(table).transform(table))
+    for name, values in {
+        "__index_level_0__": np.arange(N), "shuffled": RNG.permutation(N), "k": np.arange(N) * 3 + 7,
+        "const": np.full(N, 7.5), "rnd": RNG.choice(10**9, N, replace=False),
+        "hash": [f"{v:032x}" for v in range(N)], "name": [f"unit{i}" for i in range(N)],
+    }.items():  # fmt: skip
+        more = table.append_column(name, pa.array(values))
+        np.testing.assert_array_equal(dense(Preparation.fit_table(more).transform(more)), plain, err_msg=name)
+
+
+def test_sizes_that_all_differ_are_no_ids() -> None:
+    table = pa.table({"bytes": np.unique(np.exp(RNG.normal(12, 2, 300)).astype(np.int64))[RNG.permutation(290)]})
+    assert roles_of(Preparation.fit_table(table)) == {"bytes": "number"}
+
+
+def test_new_rows_pass_the_same_way_and_strange_words_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    table = messy()
+    prepared = Preparation.fit_table(table, id="key")
+    caplog.set_level(logging.INFO, "tuplet")
+    some = table.slice(10, 5)
+    np.testing.assert_array_equal(dense(prepared.transform(some, new=True)), dense(prepared.transform(table))[10:15])
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    strange = some.set_column(some.column_names.index("kind"), "kind", pa.array(["elm", "oak", "elm", "yew", "ash"]))
+    x = dense(prepared.transform(strange.append_column("more", pa.array(range(5))), new=True))
+    kinds = [i for i, name in enumerate(prepared.feature_names) if name.startswith("kind=")]
+    assert (x[0, kinds] == 0).all() and (x[1, kinds] > 0).sum() == 1
+    told = [r.getMessage() for r in caplog.records]
+    assert any("'kind': 3 of 5 values are not known" in text for text in told) and any(
+        "more" in text for text in told
+    )
+    with pytest.raises(InputError, match="'height' is missing"):
+        prepared.transform(some.drop_columns(["height"]), new=True)
+
+
+def test_new_rows_may_come_in_other_types() -> None:
+    table = pa.table({"v": RNG.normal(size=30), "c": [i % 3 for i in range(30)]})
+    prepared = Preparation.fit_table(table, roles={"c": "category"})
+    text = pa.table({"v": [str(v) for v in table["v"].to_pylist()], "c": [float(v) for v in table["c"].to_pylist()]})
+    np.testing.assert_array_equal(dense(prepared.transform(text, new=True)), dense(prepared.transform(table)))
+    with pytest.raises(InputError, match="row 1 holds 'tall'"):
+        prepared.transform(pa.table({"v": ["tall"], "c": [1]}), new=True)
+
+
+def test_a_copy_of_the_label_and_a_column_that_dominates_are_named() -> None:
+    kinds = [NAMES[i % 3] for i in range(N)]
+    table = pa.table({"kind": kinds, "code": [{"apple": 4, "pear": 9, "plum": 2}[k] for k in kinds], "group": kinds})
+    assert len(Preparation.fit_table(table, label="group").warnings) == 2
+    table = pa.table({"v": RNG.normal(size=N), "bytes": np.exp(RNG.normal(12, 2, N))})
+    (warning,) = Preparation.fit_table(table, scale=False).warnings
+    assert "'bytes' makes up 100%" in warning and not Preparation.fit_table(table).warnings
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({"a": pa.nulls(30, pa.float64())}, "No column can be used.*no value at all"),
+        ({"label": [0, 1] * 15}, "No column can be used.*label"),
+        ({"a": [1.0, float("inf")]}, "infinity in row 2"),
+        ({"a": ["1", "2", "3", "x"]}, "holds text in 1 of 4 values, first 'x' in row 4"),
+        ({"a": [[1.0], [1.0, 2.0]]}, "lengths"),
+    ],
+)
+def test_a_table_that_cannot_be_prepared_says_why(table: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        Preparation.fit_table(pa.table(table))
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
+    with pytest.raises(InputError, match="Two columns have the name 'a'"):
+        Preparation.fit_table(twice)
+
+
+@pytest.mark.parametrize("name", ["debian", "installed"])
+def test_a_real_table_is_prepared_without_a_word_from_us(name: str) -> None:
+    table = pq.read_table(ROOT / "benchmarks" / "tables" / f"{name}.nodes.parquet")
+    prepared = Preparation.fit_table(table, id="id", label="label")
+    roles = roles_of(prepared)
+    assert roles["installed_size"] == "number" and roles["maintainer"] == "category" and roles["label"] == "label"
+    assert roles["version_date"] == "date" and not prepared.warnings
+    frame = pa.Table.from_pandas(table.to_pandas())
+    assert Preparation.fit_table(frame, id="id", label="label").feature_names == prepared.feature_names
+    assert isinstance(pd.DataFrame(prepared.rows()), pd.DataFrame)
