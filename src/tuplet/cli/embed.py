@@ -34,7 +34,10 @@ def embed(
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); - is CSV on stdout."
+            "--out",
+            "-o",
+            help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); a table (lance:folder/table, "
+            "postgresql://host/base/table, x.duckdb); s3://..; - is CSV on stdout.",
         ),
     ] = "vectors.parquet",
     method: Annotated[
@@ -55,8 +58,8 @@ def embed(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
-    save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
-    model: Annotated[Path | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
+    save_model: Annotated[str | None, typer.Option(help="Folder to save the model in.")] = None,
+    model: Annotated[str | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
     new: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="With --model: edges and features of nodes that are new to GRAPH; only they are embedded."),
@@ -117,7 +120,7 @@ class _Target:
     path: str | None
 
     @classmethod
-    def checked(cls, out: str, dtype: str, save_model: Path | None) -> _Target:
+    def checked(cls, out: str, dtype: str, save_model: str | None) -> _Target:
         """The target of --out, and that of --save-model, if both can be written."""
         from tuplet.io.vectors import check_vectors_path
 
@@ -130,7 +133,7 @@ class _Target:
             _check_model_folder(save_model)
         return cls(None if out == "-" else out)
 
-    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None) -> None:
+    def write(self, made: _Made, g: Any, dtype: str, save_model: str | None) -> None:
         """Write vectors and model."""
         from tuplet.io.vectors import write_vectors
 
@@ -141,7 +144,12 @@ class _Target:
             made.estimator.save(save_model)
 
 
-def _check_model_folder(folder: Path) -> None:
+def _check_model_folder(folder: str) -> None:
+    from tuplet.io.remote import filesystem, is_remote
+
+    if is_remote(folder):
+        filesystem(folder)
+        return
     target = check_out_path(folder)
     if target.exists() and not (target.is_dir() and ((target / "model.json").is_file() or not any(target.iterdir()))):
         raise InputError(f"{target} exists and is not a model folder. Choose another place for --save-model.")
@@ -204,7 +212,7 @@ def _fitted(estimator: Any, g: Any) -> _Made:
     return _Made(g.node_ids, z, clusters, seen, estimator)
 
 
-def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
+def _apply(folder: str, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
     """The vectors of the whole graph, or of new nodes only, by the model in `folder`."""
     from tuplet.io.seen import seen_by
     from tuplet.models.dmat import load
@@ -228,8 +236,10 @@ def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, how: Options, pr
 
 def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
     """What was done: on standard output, or on standard error where that holds the vectors."""
-    method = type(made.estimator).__name__
-    facts = {"vectors": target.path, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
+    from tuplet.io.sources import shown
+
+    method, place = type(made.estimator).__name__, shown(target.path or "-")
+    facts: dict[str, Any] = {"vectors": place, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
     facts["labels_seen"] = _labels_seen(made.seen)
     if made.cluster is not None:
         facts["clusters"] = int(made.cluster.max()) + 1
@@ -241,7 +251,7 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
     else:
         print_columns(g)
         clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
-        text = f"{target.path}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
+        text = f"{place}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
         seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
         sys.stdout.write(f"{text}; learned from {seen}{label_fact(g, how)}\n")
 
@@ -259,6 +269,7 @@ def _print_vectors(made: _Made) -> None:
     from tuplet.io.vectors import write_vectors
 
     with tempfile.TemporaryDirectory() as folder:
-        path = write_vectors(Path(folder) / "vectors.csv", made.z, made.ids, cluster=made.cluster)
+        path = Path(folder) / "vectors.csv"
+        write_vectors(path, made.z, made.ids, cluster=made.cluster)
         with path.open(encoding="utf-8") as file:
             shutil.copyfileobj(file, sys.stdout)

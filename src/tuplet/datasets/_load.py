@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, check_choice
-from tuplet._files import put_in_place
+from tuplet._files import locked, put_in_place
 from tuplet.graph import Graph
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.npz import read_npz, write_npz
 from tuplet.io.remote import cache_dir
 
 log = logging.getLogger("tuplet")
+WAIT = 600.0  # seconds that a second process waits for the download of the first
 
 
 @dataclass(frozen=True)
@@ -137,15 +138,22 @@ def fetch_dataset(
     ready = cache_dir() / (f"{name}.npz" if entry.content else f"{name}.graph")
     if not force and _is_good(ready, entry):
         return ready
-    mirror = os.environ.get("TUPLET_MIRROR")
-    folder = url or (f"{mirror.rstrip('/')}/{name}" if mirror else entry.url)
     _make_cache(ready.parent)
+    with locked(ready, wait=WAIT):
+        if force or not _is_good(ready, entry):  # another process may have fetched it meanwhile
+            _fetch(entry, url, ready, progress)
+            log.info("cached %s at %s", name, ready)
+    return ready
+
+
+def _fetch(entry: Dataset, url: str | None, ready: Path, progress: Any) -> None:
+    """Get the graph from its source, check it and put it at `ready`."""
+    mirror = os.environ.get("TUPLET_MIRROR")
+    folder = url or (f"{mirror.rstrip('/')}/{entry.name}" if mirror else entry.url)
     if entry.format == "ogb":
         _fetch_ogb(entry, folder, ready, progress, search=url is None)
     else:
         _fetch_small(entry, folder, ready)
-    log.info("cached %s at %s", name, ready)
-    return ready
 
 
 def _fetch_small(entry: Dataset, folder: str, ready: Path) -> None:

@@ -156,7 +156,7 @@ def read_npy_zip(folder: Path, name: str) -> Graph:
 
 
 def read_heterophilous(folder: Path, name: str) -> Graph:
-    """The npz files of the heterophilous graphs: node_features, node_labels, edges, and ten splits (the first is kept)."""
+    """The npz of a heterophilous graph: node_features, node_labels, edges and ten splits (the first is kept)."""
     (path,) = folder.glob("*.npz")
     keys = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
     try:

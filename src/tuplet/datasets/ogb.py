@@ -25,7 +25,6 @@ from tuplet.io.numbered import Rows, write_numbered
 Progress = Callable[[str, float], None]
 PAPERS = "paper___cites___paper"  # the relation of ogbn-mag that is read
 _BLOCK = 2**22  # values read at once from a binary archive
-_READ_ERRORS = (*DAMAGE, zlib.error)
 
 
 def convert_ogb(
@@ -85,7 +84,7 @@ def _convert(
         )  # fmt: skip
     except InputError:
         raise
-    except _READ_ERRORS as error:
+    except DAMAGE as error:
         raise InputError(f"The files in {root} cannot be read ({error!r}). Get the archive again.") from None
 
 

@@ -93,13 +93,11 @@ class DuckStore:
         self._width(connection)
 
     def _width(self, connection: Any) -> int:
-        columns = dict(
-            connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall()
-        )
+        columns = dict(connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall())
         kind = str(columns.get("vector", ""))
         if "id" not in columns or not kind.startswith("FLOAT["):
             raise InputError(
-                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and a vector "
-                "column `vector`. Choose another table."
+                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and "
+                "a vector column `vector`. Choose another table."
             )
         return int(kind.removeprefix("FLOAT[").removesuffix("]") or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ REFINE = 4  # times k candidates whose exact cosine is computed after an approxi
 
 
 def _partitions(data: Any) -> int:
-    return max(1, round(data.count_rows() ** 0.5))
+    return max(1, math.isqrt(int(data.count_rows())))
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class LanceStore:
     def nearest(self, names: list[str], k: int, method: str) -> list[Neighbors]:
         """Neighbours by the index where there is one, unless `method` is "exact"."""
         data = self._open()
-        indexed = any("vector" in index.get("fields", ()) for index in data.list_indices())
+        indexed = any("vector" in index.field_names for index in data.describe_indices())
         if method == "hnsw" and not indexed:
             raise InputError(f"{self.path} has no index: it has under {INDEXED_FROM} rows. Say exact or auto.")
         return [self._nearest(data, name, k, use_index=indexed and method != "exact") for name in names]
@@ -113,5 +114,7 @@ class LanceStore:
 
         names = data.schema.names
         if not {"id", "vector"} <= set(names) or not pa.types.is_fixed_size_list(data.schema.field("vector").type):
-            raise InputError(f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`.")
+            raise InputError(
+                f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`."
+            )
         return int(data.schema.field("vector").type.list_size)

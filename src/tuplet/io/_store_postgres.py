@@ -86,11 +86,15 @@ class PostgresStore:
 
     def _index(self, cursor: Any, width: int) -> None:
         if width > WIDEST_INDEX:
-            log.warning("no index: pgvector's HNSW takes %d numbers at most, these vectors have %d", WIDEST_INDEX, width)
+            log.warning(
+                "no index: pgvector's HNSW takes %d numbers at most, these vectors have %d", WIDEST_INDEX, width
+            )
             return
         cursor.execute(f"set local maintenance_work_mem = '{BUILD_MEMORY}'")
         name = quoted(f"{self.table.split('.')[-1][:40]}_vector_hnsw")
-        cursor.execute(f"create index if not exists {name} on {quoted(self.table)} using hnsw (vector vector_cosine_ops)")
+        cursor.execute(
+            f"create index if not exists {name} on {quoted(self.table)} using hnsw (vector vector_cosine_ops)"
+        )
 
     def _count(self) -> int:
         with postgres_connection(self.place) as connection, connection.cursor() as cursor:
@@ -137,7 +141,9 @@ class PostgresStore:
 
         known = postgres_tables(cursor)
         if self.table not in known:
-            raise InputError(f"{shown(self.place)} has no table {self.table!r}." + nearest_name(self.table, known, "tables"))
+            raise InputError(
+                f"{shown(self.place)} has no table {self.table!r}." + nearest_name(self.table, known, "tables")
+            )
         cursor.execute(
             "select attname, format_type(atttypid, atttypmod) from pg_attribute "
             f"where attrelid = {_literal(quoted(self.table))}::regclass and attnum > 0 and not attisdropped"
@@ -146,14 +152,18 @@ class PostgresStore:
         there = columns.get("vector", "")
         if not {"id", "cluster"} <= set(columns) or not there.startswith("vector"):
             raise InputError(
-                f"The table {self.table!r} has the columns {', '.join(columns)}, not `id`, `vector` (of pgvector) and "
-                "`cluster`. Choose another name."
+                f"The table {self.table!r} has the columns {', '.join(columns)}, not `id`, `vector` (of pgvector) "
+                "and `cluster`. Choose another name."
             )
         size = int(there.removeprefix("vector").strip("()") or 0)
         if width is not None and size != width:
             raise other_width(shown(f"{self.place} ({self.table})"), size, width)
         kind = columns["id"]
-        if id_type is not None and not pa.types.is_null(id_type) and pa.types.is_integer(id_type) != (kind == "bigint"):
+        if (
+            id_type is not None
+            and not pa.types.is_null(id_type)
+            and pa.types.is_integer(id_type) != (kind == "bigint")
+        ):
             raise InputError(f"The ids of {self.table!r} are {kind}, these are {id_type}. Choose another table.")
 
 

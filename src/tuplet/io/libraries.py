@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, need_extra
 from tuplet.graph import Graph
-from tuplet.io._columns import column_blocks
 from tuplet.io._edges import adjacency
+from tuplet.io._features import encode
 from tuplet.io._ids import is_range
-from tuplet.io._missing import check_missing, fill, side_by_side
+from tuplet.io._missing import fill, side_by_side
 from tuplet.io._read import read_graph
 
 log = logging.getLogger("tuplet")
@@ -182,8 +182,8 @@ def to_pyg(graph: Graph) -> Any:
 
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
-_KNOWN = {"edge_index", "x", "y", "edge_weight", "edge_attr", "num_nodes", "directed", "sparse_features", "ids", "name",
-          "label_names", "feature_names", *_MASKS}  # fmt: skip
+_KNOWN = {"edge_index", "x", "y", "edge_weight", "edge_attr", "num_nodes", "directed", "sparse_features", "ids",
+          "name", "label_names", "feature_names", *_MASKS}  # fmt: skip
 
 
 def _pyg_features(data: Any) -> Any:
@@ -204,7 +204,9 @@ def _pyg_labels(data: Any) -> Any:
         return None
     y = data.y.detach().cpu().numpy()
     if y.ndim > 1 and y.shape[1] != 1:
-        raise InputError(f"data.y has shape {y.shape}: several labels a node. Give one label a node, or data.y = None.")
+        raise InputError(
+            f"data.y has shape {y.shape}: several labels a node. Give one label a node, or data.y = None."
+        )
     y = y.reshape(-1)
     if y.dtype.kind == "f" and (np.isnan(y) | (y == np.round(y))).all():
         y = np.where(np.isnan(y), -1, y).astype(np.int64)
@@ -212,10 +214,10 @@ def _pyg_labels(data: Any) -> Any:
 
 
 def _pyg_split(data: Any) -> Any:
-    masks = [getattr(data, part, None) for part in _MASKS]
+    masks: list[Any] = [getattr(data, part, None) for part in _MASKS]
     if any(mask is None for mask in masks):
         return None
-    columns = [mask.detach().cpu().numpy().reshape(len(mask), -1)[:, 0] for mask in masks]  # type: ignore[union-attr]
+    columns = [mask.detach().cpu().numpy().reshape(len(mask), -1)[:, 0] for mask in masks]
     return tuple(np.flatnonzero(column) for column in columns)
 
 
@@ -273,21 +275,21 @@ def _from_parts(
     pairs: NDArray[np.int64], weights: Any, nodes: list[Any], table: dict[str, list[Any]],
     features: Sequence[str] | None, label: str | None, directed: bool, missing: str, name: str,
 ) -> Graph:  # fmt: skip
-    from tuplet.io._arrow import read_table
     from tuplet.io._nodes import classes
+    from tuplet.io._tables import open_table
 
     _check_weights(weights)
     adj = adjacency(pairs[:, 0], pairs[:, 1], weights, len(nodes), directed)
-    x, names, y = None, [], None
+    x, y = None, None
+    names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
     if features:
-        blocks = column_blocks(read_table({key: table[key] for key in features})[0])
-        if missing == "error":
-            check_missing(blocks, "the nodes")
-        names = [feature for block in blocks for feature in block.names]
+        whole = open_table({key: table[key] for key in features}, "The nodes").read()
+        encoded = encode(lambda: [whole], whole.column_names, missing=missing, what="the nodes")
+        names, (blocks,) = encoded.names, encoded.chunks()
         x = side_by_side([fill(block, missing, adj) for block in blocks])
     if label is not None:
-        y, label_names = classes(read_table({label: table[label]})[0].column(0), label)
+        y, label_names = classes(open_table({label: table[label]}, "The labels").read().column(0), label)
     ids = _ids(nodes)
     return Graph.from_scipy(
         adj, x, y, ids=ids, directed=directed, name=name, label_names=label_names, feature_names=names

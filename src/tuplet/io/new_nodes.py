@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice
 from tuplet.graph import Graph
-from tuplet.io._columns import Block, column_blocks
-from tuplet.io._edges import read_edges
+from tuplet.io._columns import Block
+from tuplet.io._edges import EdgeTable
+from tuplet.io._features import encode
 from tuplet.io._ids import examples, look_up, to_numpy, unify
-from tuplet.io._missing import check_missing, side_by_side
-from tuplet.io._nodes import read_features
+from tuplet.io._missing import side_by_side
+from tuplet.io._nodes import as_matrix, open_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class NewNodes:
     ids: NDArray[Any]
     x: Any
     edges: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
+    weights: NDArray[np.float32] | None
 
 
 def read_new_nodes(
@@ -59,11 +60,11 @@ def read_new_nodes(
 
     check_choice("missing", missing, ("error", "zero"))
     text = {"header": header, "separator": separator, "comment": comment}
-    table, ids, matrix = read_features(features, id, text)
-    if matrix is not None or table is None:
+    if features is None or as_matrix(features) is not None:
         raise InputError("The features of new nodes need an id column. Give a table, not a matrix.")
-    found = read_edges(edges, source, target, weight, text)
-    old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), ids, found.source, found.target)
+    table = open_features(features, text, id=id, columns=None, label=None, free=[*categorical, *tokens])
+    found = EdgeTable.open(edges, source, target, weight, text).read()
+    old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), table.ids, found.source, found.target)
     known = look_up(ids, old) >= 0
     if known.any():
         raise InputError(
@@ -79,9 +80,9 @@ def read_new_nodes(
                 f"{len(strange)} ends of the new edges are neither nodes of the graph nor new, for example "
                 f"{examples(strange)}. Give features for all new nodes."
             )
-    blocks = column_blocks(table, categorical=categorical, tokens=tokens, leave_out=[table.column_names[0]])
-    if missing == "error":
-        check_missing(blocks, "the new features")
+    (blocks,) = encode(
+        table.chunks, table.features, categorical=categorical, tokens=tokens, missing=missing, what="the new features"
+    ).chunks()
     return NewNodes(to_numpy(ids), in_columns_of(graph, blocks), np.column_stack(places), found.weights)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_labels, parse_bytes
-from tuplet._files import new_folder, open_array, save_array, write_header
+from tuplet._files import new_folder, save_array, write_header
 from tuplet.graph import Graph
 from tuplet.io._external_sort import Dealer, Plan, RowWriter, make_keys, remove_bucket, sort_bucket
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
@@ -65,10 +65,7 @@ def write_numbered(
             save_array(folder / "y.npy", check_labels("y", y, n))
         for part, nodes in zip(("split_train", "split_val", "split_test"), split or ()):
             save_array(folder / f"{part}.npy", _checked_nodes(nodes, n, part))
-        arrays: Any = {key: open_array(folder / f"{key}.npy") for key in ("indptr", "indices")}
-        arrays |= {"x": open_array(folder / "x.npy")} if rows is not None else {}
-        write_meta(folder, Graph(**arrays, name=name))
-        del arrays
+        write_meta(folder, name, False, None if rows is None else (n, rows.width), (), ())
     return open_graph(place)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tuplet._check import InputError
 from tuplet._files import locked, new_folder
@@ -64,7 +65,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     try:
-        return fs.FileSystem.from_uri(uri)
+        found: tuple[Any, str] = fs.FileSystem.from_uri(quote(uri, safe="/:?=&%@+*,;~!$'()"))
+        return found
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
             raise InputError(f"{_shown(uri)} is not a usable URI ({error}).") from None
@@ -114,7 +116,7 @@ def _tag(store: Any, path: str) -> str:
     """What the store itself says identifies the content, where it does."""
     try:
         with store.open_input_stream(path) as file:
-            return str((file.metadata() or {}).get(b"ETag", ""))
+            return str((file.metadata() or {}).get("ETag", ""))
     except (OSError, NotImplementedError):
         return ""
 
@@ -128,7 +130,9 @@ def _files(store: Any, path: str, uri: str) -> Files:
         info = store.get_file_info(base)
         if info.type == fs.FileType.File:
             return {"": (base, info.size, info.mtime)}
-        found = [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
+        found = (
+            [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
+        )
     except OSError as error:
         raise InputError(f"{_shown(uri)} cannot be read ({error}). Check bucket, region and credentials.") from None
     files = {

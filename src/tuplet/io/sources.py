@@ -12,8 +12,10 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,7 +66,7 @@ class Source:
     query: str
     table: str
     batches: Callable[[Source], Any]
-    spool: Any = field(default=None, repr=False)
+    spool: Path | None = field(default=None, repr=False)
     _schema: Any = field(default=None, repr=False)
 
     @property
@@ -107,7 +109,7 @@ def _parameters(text: str) -> dict[str, str]:
     head, mark, query = text.partition("query=")
     pairs = dict(parse_qsl(head.rstrip("&")))
     if mark:
-        encoded = "%20" in query or "+" in query and " " not in query
+        encoded = "%20" in query or ("+" in query and " " not in query)
         pairs |= {"query": query} if not encoded else dict(parse_qsl(mark + query))
     return pairs
 
@@ -223,7 +225,7 @@ def is_lost(error: Exception) -> bool:
     """Whether the connection failed, rather than the query."""
     text = str(error).lower()
     signs = ("connection", "terminating", "server closed", "could not receive", "could not send", "no such file")
-    refused = ("password", "role ", "database \"", "authentication", "pg_hba")
+    refused = ("password", "role ", 'database "', "authentication", "pg_hba")
     return any(sign in text for sign in signs) and not any(word in text for word in refused)
 
 
@@ -263,11 +265,12 @@ def _postgres_batches(source: Source) -> pa.RecordBatchReader:
     from pyarrow import ipc
 
     if source.spool is None:
-        folder = tempfile.TemporaryDirectory(prefix="tuplet-postgres-")
-        retried(lambda: _spool(source, Path(folder.name) / "rows.arrow"), source.place)
-        source.spool = folder
-    file = pa.memory_map(f"{source.spool.name}/rows.arrow")
-    return ipc.open_stream(file)
+        folder = tempfile.mkdtemp(prefix="tuplet-postgres-")
+        weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / "rows.arrow"
+        retried(lambda: _spool(source, path), source.place)
+        source.spool = path
+    return ipc.open_stream(pa.memory_map(str(source.spool)))
 
 
 def _spool(source: Source, path: Path) -> None:

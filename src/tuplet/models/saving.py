@@ -25,6 +25,7 @@ from tuplet._files import DAMAGE, file_sum, locked, new_folder, open_array, save
 from tuplet._memory import free_memory
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
+from tuplet.io.remote import is_remote, local_path, uploaded
 from tuplet.models.registry import class_path, saved_class
 from tuplet.training.encoder import make_encoder
 
@@ -47,6 +48,10 @@ class SavedRows:
 
 def save(model: Any, folder: str | os.PathLike[str], graph: Graph | None = None) -> None:
     """Write `model` to `folder`, whole or not at all; with `graph`, its filtered rows too."""
+    if is_remote(folder):
+        with uploaded(str(folder)) as local:
+            save(model, local, graph)
+        return
     values, arrays = model._state()
     if hasattr(model, "labels_"):
         arrays["labels_"] = model.labels_
@@ -121,6 +126,7 @@ def _json(meta: Mapping[str, Any]) -> str:
 
 def load(folder: str | os.PathLike[str]) -> Any:
     """The model that `save` wrote to `folder`, ready for `transform` where its method has one."""
+    folder = local_path(folder)
     meta, arrays = read_folder(folder)
     try:
         cls = saved_class(str(meta["class"]), folder)
