@@ -199,6 +199,22 @@ def test_pgvector_has_an_index_and_uses_it(base: str) -> None:
         assert "vector_cosine_ops" in cursor.fetchone()[0]
 
 
+def test_a_large_lance_table_has_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lance", reason="extra [stores] is not installed")
+    from tuplet.io import _store_lance
+
+    z, target = rows(3000, 16), f"lance:{tmp_path}/papers"
+    write_vectors(target, z, np.arange(3000))
+    with pytest.raises(InputError, match="has no index"):
+        store_neighbors(target, ["0"], method="hnsw")
+    monkeypatch.setattr(_store_lance, "INDEXED_FROM", 1000)
+    write_vectors(target, z, np.arange(3000))
+    index, _ = nearest(z, z[:50], 11)
+    found = store_neighbors(target, [str(i) for i in range(50)], 10, method="hnsw")
+    recall = np.mean([len({i for i, _ in found[str(i)]} & set(index[i, 1:])) / 10 for i in range(50)])
+    assert recall >= 0.9
+
+
 def test_vectors_wider_than_the_index_are_kept_without_one(
     base: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

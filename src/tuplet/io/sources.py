@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 ROWS = 2**18  # rows in a batch of DuckDB
+DUCKDB_MEMORY = "512MB"  # what DuckDB keeps of a file that it reads; more goes to its temporary folder
 TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
 POSTGRES = ("postgresql://", "postgres://")
 _DUCKDB = re.compile(r"\.(duckdb|ddb)(\?|$)")
@@ -154,7 +155,10 @@ def connect_duckdb(path: str, *, read_only: bool = True) -> Any:
     if path and read_only and not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     try:
-        return duckdb.connect(path or ":memory:", read_only=read_only and bool(path))
+        connection = duckdb.connect(path or ":memory:", read_only=read_only and bool(path))
+        connection.execute("set enable_progress_bar = false")  # the library never prints
+        connection.execute(f"set memory_limit = '{DUCKDB_MEMORY}'")
+        return connection
     except duckdb.Error as error:
         busy = "lock" in str(error).lower()
         todo = "Another process writes to it; wait until it ends." if busy else "Check that it is a DuckDB file."
