@@ -102,7 +102,7 @@ def test_text_features_and_text_ids(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("id,v,w\nc,1,2.5\na,3,4\nb,5,6\n")
     with pytest.raises(InputError, match=r"1 of 4 nodes in the edges have no feature row, for example .*zed"):
         convert(tmp_path / "e.csv", tmp_path / "g", features=tmp_path / "n.csv")
-    g = convert(tmp_path / "e.csv", tmp_path / "zero", features=tmp_path / "n.csv", missing="zero")
+    g = convert(tmp_path / "e.csv", tmp_path / "zero", features=tmp_path / "n.csv", missing="zero", scale=False)
     assert g.ids.tolist() == ["c", "a", "b", "zed"] and g.x.tolist() == [[1, 2.5], [3, 4], [5, 6], [0, 0]]
     assert g.edges().tolist() == [[0, 2], [0, 3], [1, 2]]
     g = convert(tmp_path / "e.csv", tmp_path / "drop", features=tmp_path / "n.csv", unmatched="drop")

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 import tuplet.datasets._load as module
 from tuplet import InputError, load_dataset
-from tuplet.datasets import Dataset, content_of, dataset_names, dataset_path, datasets, fetch_dataset
+from tuplet.datasets import Dataset, content_of, dataset_path, datasets, fetch_dataset
 from tuplet.datasets._sources import git_blob
 from tuplet.datasets._unpickle import safe_unpickle
 from tuplet.io.npz import read_npz

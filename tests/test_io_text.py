@@ -46,7 +46,7 @@ def test_every_dress_gives_the_same_graph(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_blocks_of_any_size_give_the_same_rows(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = '# c\nid,note,n\n' + "".join(f'{i},"a\n""{i}"", b",{i / 2}\n\n' for i in range(20))
+    text = "# c\nid,note,n\n" + "".join(f'{i},"a\n""{i}"", b",{i / 2}\n\n' for i in range(20))
     (tmp_path / "n.csv").write_text(text)
     edges = [[i, (i + 1) % 20] for i in range(20)]
     whole = read_graph(edges, tmp_path / "n.csv")

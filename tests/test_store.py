@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import tuplet.io.folder as module
 from tests.conftest import random_graph
 from tuplet import Graph, InputError, load_dataset
+from tuplet._files import file_sum
 from tuplet.io import _content
 from tuplet.io.folder import open_graph, save_graph
 
@@ -63,7 +64,7 @@ def test_an_existing_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **more: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "write_meta", broken)
@@ -117,6 +118,20 @@ def test_damage_is_named(tmp_path: Path) -> None:
         open_graph(g, check=True)
 
 
+@pytest.mark.parametrize("part", ["x_indptr", "x_indices", "x_data"])
+def test_sparse_features_that_do_not_fit_are_named(tmp_path: Path, part: str) -> None:
+    """Also where the file, its entry and its checksum agree: the arrays of another graph."""
+    g = random_graph()
+    folder = save_graph(g.with_(x=sp.csr_array(np.where(g.x > 1, g.x, 0))), tmp_path / "g")
+    array = np.load(folder / f"{part}.npy")[:-1]
+    np.save(folder / f"{part}.npy", array)
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"][part] |= {"shape": list(array.shape), "blake2b": file_sum(folder / f"{part}.npy")}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match=r"sparse features|damaged"):
+        open_graph(folder, check=True)
+
+
 @pytest.fixture(scope="module")
 def stored_cora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_graph(load_dataset("cora"), tmp_path_factory.mktemp("store") / "cora")
@@ -142,7 +157,7 @@ def test_single_bit_flips_end_in_a_clean_error(stored_cora: Path, tmp_path: Path
         except InputError:
             caught += 1
             continue
-        assert 0 <= graph.indices.min() and graph.indices.max() < graph.n_nodes  # a valid graph, though another one
+        assert graph.indices.min() >= 0 and graph.indices.max() < graph.n_nodes  # a valid graph, though another one
         assert (np.diff(graph.indptr) >= 0).all() and graph.x.indices.max() < graph.x.shape[1]
         assert np.isfinite((graph.adj @ graph.x).sum())
     assert caught > 20
@@ -210,4 +225,15 @@ def test_a_second_open_reads_no_index_again(tmp_path: Path, monkeypatch: pytest.
     array[0] = 99
     np.save(folder / "indices.npy", array)
     with pytest.raises(InputError, match="outside"):
+        open_graph(folder)
+
+
+def test_arrays_of_another_byte_order_are_refused(tmp_path: Path) -> None:
+    folder = save_graph(random_graph(), tmp_path / "g")
+    array = np.load(folder / "indptr.npy")
+    np.save(folder / "indptr.npy", array.astype(">i8"))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["indptr"]["dtype"] = ">i8"
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match="byte order"):
         open_graph(folder)

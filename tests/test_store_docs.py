@@ -52,7 +52,9 @@ def prepare_duckdb(folder: Path) -> None:
         db.execute("create table edges (source varchar, target varchar)")
         db.executemany("insert into edges values (?, ?)", EDGES)
         db.execute("create table people (id varchar, age double, size double)")
-        db.executemany("insert into people values (?, ?, ?)", [(i, a, a % 7) for i, a in zip(NODES["id"], NODES["age"])])
+        db.executemany(
+            "insert into people values (?, ?, ?)", [(i, a, a % 7) for i, a in zip(NODES["id"], NODES["age"])]
+        )
         (folder / "parts").mkdir()
         db.execute(f"copy edges to '{folder}/parts/one.parquet'")
 

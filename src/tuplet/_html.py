@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks and reports: text made safe, tables, a curve. Strings only, nothing is loaded."""
+"""Small pieces of HTML for notebooks and reports: text made safe, tables, a curve. Strings, nothing is loaded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ def table(title: str, rows: Iterable[Sequence[str]], *, head: Sequence[str] = ()
     """
     lines = [f"<caption style='{_CELL};font-weight:600'>{escape(title)}</caption>"]
     if head:
-        lines.append("<tr>" + "".join(f"<th scope='col' style='{_CELL}'>{escape(text)}</th>" for text in head) + "</tr>")
+        lines.append(
+            "<tr>" + "".join(f"<th scope='col' style='{_CELL}'>{escape(text)}</th>" for text in head) + "</tr>"
+        )
     for name, *values in rows:
         cells = "".join(f"<td style='{_CELL}'>{escape(value)}</td>" for value in values)
-        lines.append(f"<tr><th scope='row' style='{_CELL};font-weight:400;opacity:.7'>{escape(name)}</th>{cells}</tr>")
+        lines.append(
+            f"<tr><th scope='row' style='{_CELL};font-weight:400;opacity:.7'>{escape(name)}</th>{cells}</tr>"
+        )
     below = "".join(f"<div style='opacity:.7'>{escape(note)}</div>" for note in notes)
     return f"<div><table style='border-collapse:collapse'>{''.join(lines)}</table>{below}</div>"
 

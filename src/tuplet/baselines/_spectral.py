@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tuplet.rows.kmeans import kmeans
 from tuplet.rows.svd import left_singular_vectors
 
+
 def spectral_labels(
     h: NDArray[np.float32], k: int, *, seed: int, normalise: bool = False, n_init: int = 10
 ) -> NDArray[np.int64]:

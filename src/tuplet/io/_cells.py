@@ -1,7 +1,7 @@
 """The cells of text files: which type a column of texts has, the same however the file is cut into chunks.
 
 A column is whole numbers, numbers, booleans or points in time if every cell is one (or empty); else it stays text.
-Numbers written in another way (1,5 or 10% or $10) are refused with their line, since as texts they would be categories.
+Numbers in another form (1,5 or 10% or $10) are refused with their line; as texts they would be categories.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from tuplet.io._columns import Block, pays_as_csr
 from tuplet.io._convert_job import Job
 from tuplet.io._features import encode
 from tuplet.io._ids import look_up
-from tuplet.io._inputs import Inputs
+from tuplet.io._inputs import Inputs, encoding
 from tuplet.io._missing import ColumnMeans, filled, side_by_side
 from tuplet.io.folder import feature_arrays
 
 _ROWS = 2**16  # rows written or read again at once
 
 
-def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: Mapping[str, Any]) -> None:
+def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: dict[str, Any]) -> None:
     """The feature files of all nodes: the rows of the table in its order, then nodes without a row."""
     names: tuple[str, ...] = ()
     if inputs.features is None:
@@ -31,8 +31,8 @@ def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: Ma
         shape = inputs.matrix.shape
     else:
         table, missing = inputs.features, options["missing"]
-        encoded = encode(table.chunks, table.features, missing=missing,
-                         **{name: options[name] for name in ("categorical", "tokens")})  # fmt: skip
+        encoded = encode(table.chunks, table.features, **encoding(table, options))
+        job.save(preparation=encoded.preparation.to_json())
         names, kept = encoded.names, look_up(x_ids, order) >= 0
         means = _means(_kept(encoded.chunks(), kept)) if missing == "mean" else None
         writer = FeatureWriter(job.folder, len(order), len(names))
@@ -72,7 +72,7 @@ def _filled_rows(blocks: list[Block], means: list[NDArray[np.float64]] | None) -
 
 
 class FeatureWriter:
-    """Appends rows to x.npy or to the three CSR files; the first rows choose, and `close` changes it if they erred."""
+    """Appends rows to x.npy or to the three CSR files; the first rows choose, `close` corrects the choice."""
 
     def __init__(self, folder: Path, n: int, f: int) -> None:
         self.folder, self.n, self.f = folder, n, f

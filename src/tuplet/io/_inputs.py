@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 # The options that say how tables are read, and what they are where the user says nothing.
 DEFAULTS: dict[str, Any] = {
     "source": None, "target": None, "weight": None, "id": None, "columns": None, "categorical": (), "tokens": (),
-    "label": None, "directed": False, "missing": "error", "unmatched": "error", "header": None, "separator": None,
+    "roles": None, "exclude": (), "scale": True,
+    "label": None, "directed": False, "missing": "role", "unmatched": "error", "header": None, "separator": None,
     "comment": "#",
 }  # fmt: skip
-_OF_FEATURES = ("columns", "categorical", "tokens", "missing")
+_OF_FEATURES = ("columns", "categorical", "tokens", "roles", "exclude", "scale", "missing")
 _OF_NODES = ("id", "label", "unmatched")
 _OF_TEXT = ("header", "separator", "comment")
 
@@ -52,7 +54,7 @@ class Inputs:
         named = {"id": options["id"], "label": options["label"]}
         x_table = None
         if has_table:
-            free = [*options["categorical"], *options["tokens"]]
+            free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"])]
             apart = labels is not None
             x_table = open_features(
                 features,
@@ -85,7 +87,7 @@ class Inputs:
         return x_ids, None if self.labels is None else self.labels.ids
 
     def in_one_type(self, *columns: pa.Array) -> list[Any]:
-        """The ids of edges (`columns`), features and labels in one common type; None for tables that are not there."""
+        """The ids of edges (`columns`), features and labels in one common type; None for absent tables."""
         nodes = self.node_ids()
         same = iter(unify(*columns, *(ids for ids in nodes if ids is not None)))
         edges = [next(same) for _ in columns]
@@ -102,9 +104,21 @@ class Inputs:
         return None, ()
 
 
+def encoding(table: NodeTable, options: dict[str, Any]) -> dict[str, Any]:
+    """What `encode` needs to know of the options."""
+    own = {name: options[name] for name in ("categorical", "tokens", "roles", "exclude", "scale", "missing")}
+    return {**own, "label": table.label, "chosen": options["columns"] is not None}
+
+
+def _not_numbers(roles: Mapping[str, str] | None) -> list[str]:
+    return [name for name, role in (roles or {}).items() if role in ("category", "text", "tokens")]
+
+
 def _check_used(options: dict[str, Any], names: tuple[str, ...], why: str) -> None:
     for name in names:
-        if options[name] != DEFAULTS[name] and not (name in ("categorical", "tokens") and not options[name]):
+        if options[name] != DEFAULTS[name] and not (
+            name in ("categorical", "tokens", "roles", "exclude") and not options[name]
+        ):
             raise InputError(f"{option(name, options[name])} has nothing to work on: {why}. Leave it out.")
 
 

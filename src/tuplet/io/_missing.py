@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, option
 from tuplet.io._columns import Block, compact
 
-MISSING = ("error", "zero", "mean", "propagate")
+MISSING = ("role", "error", "zero", "mean", "propagate")
 
 
 def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
@@ -36,12 +36,12 @@ def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
 
 
 def fill(block: Block, policy: str, adj: Any) -> Any:
-    """The block's values with missing rows filled: "zero", the column "mean", or "propagate" from neighbours.
+    """The block's values with missing rows filled: by "role" or "zero" as they are, by the "mean", or "propagate".
 
     "propagate": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
     changes. Nodes that no known value reaches get the column mean.
     """
-    if not block.missing.any() or policy == "zero":
+    if not block.missing.any() or policy in ("role", "zero"):
         return block.values
     mean = ColumnMeans([block]).values()[0]
     if policy == "mean":

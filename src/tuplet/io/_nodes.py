@@ -106,7 +106,7 @@ def open_features(
 
 
 def open_labels(labels: Any, text: dict[str, Any], *, id: str | None, label: str | None) -> NodeTable:
-    """The label table; the label is the column that `label` names, or one with a usual name, or the only other one."""
+    """The label table; the label is what `label` names, or a column with a usual name, or the only other one."""
     table = open_table(labels, "The labels", **text)
     key = id_name(table.names, id, "the labels")
     others = [name for name in table.names if name != key]
@@ -185,10 +185,10 @@ def node_order(
     if len(strangers) and unmatched == "error":
         raise InputError(
             f"{len(strangers)} of {len(listed)} ids in the features are unknown to the edges, for example "
-            f"{examples(strangers)}.{would_match(strangers, others)} Say {option('unmatched', 'keep')} to keep them as "
-            f"isolated nodes, or {option('unmatched', 'drop')}."
+            f"{examples(strangers)}.{would_match(strangers, others)} Say {option('unmatched', 'keep')} to keep them "
+            f"as isolated nodes, or {option('unmatched', 'drop')}."
         )
-    if len(others) and missing == "error":
+    if len(others) and missing in ("role", "error"):
         raise InputError(
             f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
             f"{examples(others)}.{would_match(others, strangers)} Fill their rows with {option('missing', 'zero')}, "

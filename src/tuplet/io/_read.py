@@ -12,7 +12,7 @@ from tuplet.graph import Graph
 from tuplet.io._edges import adjacency
 from tuplet.io._features import encode
 from tuplet.io._ids import is_range, look_up, to_numpy, unique_ids
-from tuplet.io._inputs import Inputs, given_options
+from tuplet.io._inputs import Inputs, encoding, given_options
 from tuplet.io._missing import fill, side_by_side, spread
 from tuplet.io._nodes import node_order
 from tuplet.io.npz import read_npz
@@ -31,9 +31,12 @@ def read_graph(
     columns: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
     tokens: Sequence[str] | Mapping[str, str] = (),
+    roles: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
+    scale: bool = True,
     label: str | None = None,
     directed: bool = False,
-    missing: str = "error",
+    missing: str = "role",
     unmatched: str = "error",
     header: bool | None = None,
     separator: str | None = None,
@@ -50,13 +53,18 @@ def read_graph(
     Columns are found by their usual names (source/target, src/dst, from/to, .., weight; id; label), else by place:
     the first two of `edges`, the first of `features` and `labels`. Name others with `source`, `target`, `weight`
     (False: none), `id` and `label`. A column of `features` named label, class, y or target is the label and no
-    feature, unless `columns` names it. `columns` picks feature columns; text is one-hot encoded, `categorical` does the
-    same to numbers, lists (or the text columns in `tokens`) are counted by token, number lists are taken as vectors.
+    feature, unless `columns` names it. `columns` picks feature columns.
+
+    Each feature column gets a role by its type, name and values, and becomes features by it: docs/preparation.md.
+    `roles` ({"size": "number", "kind": "category"}) overrules that, `categorical` names categories, `tokens` text
+    columns of tokens with their separator, `exclude` columns to leave out. `scale` False keeps numbers and counts as
+    they are. `graph.preparation.rows()` says what was done.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
     `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
-    `missing` says how absent feature values are filled: "error", "zero", "mean" of the column, or "propagate", the
-    mean over the node's neighbours; nodes without a feature row are filled in the same way.
+    `missing` says how absent feature values are filled: by the column's "role", "zero", "mean" of the column, or
+    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are an error
+    for "role" too, else they are filled in the same way.
     `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})
@@ -64,8 +72,9 @@ def read_graph(
     (Graph(3 nodes, 2 edges, 1 features), ['cy', 'bob', 'ann'], ('age',))
     """
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
-             "categorical": categorical, "tokens": tokens, "directed": directed, "missing": missing,
-             "unmatched": unmatched, "header": header, "separator": separator, "comment": comment}  # fmt: skip
+               "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
     edges, features, labels = located(edges), located(features), located(labels)
     whole = _whole_graph(edges, features, labels, options)
     if whole is not None:
@@ -77,11 +86,12 @@ def read_graph(
     order = _order(unique_ids(source_ids, target_ids), listed, inputs.kind, unmatched, missing)
     adj = adjacency(look_up(source_ids, order), look_up(target_ids, order), found.weights, len(order), directed)
     names: tuple[str, ...] = ()
+    prepared = None
     x: Any = inputs.matrix
     if inputs.features is not None:
         table = inputs.features
-        encoded = encode(table.chunks, table.features, categorical=categorical, tokens=tokens, missing=missing)
-        names, rows = encoded.names, look_up(x_ids, order)
+        encoded = encode(table.chunks, table.features, **encoding(table, options))
+        names, prepared, rows = encoded.names, encoded.preparation, look_up(x_ids, order)
         (blocks,) = encoded.chunks()
         x = side_by_side([fill(spread(block, rows, len(order)), missing, adj) for block in blocks])
     y, label_names = inputs.classes(x_ids, y_ids, order, unmatched)
@@ -95,6 +105,7 @@ def read_graph(
         name=name,
         label_names=label_names,
         feature_names=names,
+        preparation=prepared,
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
-from tuplet.io.sources import duckdb_connection, duckdb_tables, first_line, nearest_name, quoted, split_uri
 from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
+from tuplet.io.sources import duckdb_connection, duckdb_tables, first_line, nearest_name, quoted, split_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Vectors in a Lance table: a folder `table.lance` that LanceDB opens too. Each load is a new version of the table."""
+"""Vectors in a Lance table: a folder `table.lance` that LanceDB opens too. Each load is a new version of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
-from tuplet.io.sources import nearest_name
 from tuplet.io._vector_table import Neighbors, no_such_id, other_width
+from tuplet.io.sources import nearest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,9 @@ class LanceStore:
         if rows < INDEXED_FROM:
             return
         if parts < width / 8:
-            log.warning("no index: %d numbers cannot be cut into equal parts; %s is searched exactly", width, self.path)
+            log.warning(
+                "no index: %d numbers cannot be cut into equal parts; %s is searched exactly", width, self.path
+            )
             return
         try:
             data.create_index(

@@ -1,4 +1,4 @@
-"""Vectors in PostgreSQL with pgvector: rows are loaded beside the table and merged into it by id, in one transaction."""
+"""Vectors in PostgreSQL with pgvector: loaded beside the table and merged into it by id, in one transaction."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import numpy as np
 
 from tuplet._check import InputError, need_extra
-from tuplet.io.sources import nearest_name, postgres_connection, postgres_tables, quoted, retried, shown, split_uri
 from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
+from tuplet.io.sources import nearest_name, postgres_connection, postgres_tables, quoted, retried, shown, split_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa

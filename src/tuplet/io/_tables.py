@@ -1,10 +1,10 @@
-"""Anything with rows and columns -> a Table that is read in chunks: files, folders, globs, streams, frames, arrays."""
+"""Anything with rows and columns -> a Table that is read in chunks: files, folders, streams, frames, arrays."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from tuplet._check import InputError
 from tuplet.io._text import TextFile, check_names
+from tuplet.io.sources import is_source, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 ROWS = 2**20  # rows in a chunk of a columnar file
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
+FORMATS: dict[str, Callable[[Path], Any]] = {}  # ending -> reader, of `register_format`
 TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".tab", ".dat")
 
 
@@ -76,8 +78,16 @@ class Table:
         paths: list[Any] = [part.source if isinstance(part, TextFile) else part for part in self.parts]
         if not all(isinstance(path, str | os.PathLike) for path in paths):
             return None
-        stats = [(os.path.abspath(path), Path(path).stat()) for path in paths]
+        stats = [(str(Path(path).resolve()), Path(path).stat()) for path in paths]
         return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, stat in stats]
+
+
+def register_format(ending: str, read: Callable[[Path], Any]) -> None:
+    """Let `read` open the files whose name has this ending: it gives an Arrow table, a frame or a dict of columns.
+
+    `read_graph`, `convert` and the command line then take such files for edges and nodes.
+    """
+    FORMATS[ending.lower()] = read
 
 
 def open_table(
@@ -86,27 +96,31 @@ def open_table(
     """`given` as a Table; `what` names it in errors, such as "The edges".
 
     A path (CSV, TSV, Parquet, Arrow; text may be gzip, zstd or bz2), a folder of parts, a glob pattern, a list of
-    paths, a binary stream of CSV, anything with `__arrow_c_stream__` (pandas, polars, DuckDB, Arrow), a dict of
-    columns, or a 2-d array (columns c1, c2, ..).
+    paths, a binary stream of CSV, a table of a database by its URI (sources.py), anything with `__arrow_c_stream__`
+    (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..).
 
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
     """
     text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment}
+    given = open_source(given) if is_source(given) else given
     paths = _paths(given)
     if paths is None and hasattr(given, "read"):
         return _text_table([TextFile(given, **text)], what)
     if paths is None:
         return _columnar((_from_memory(given, what),), what)
-    if kind_of(paths[0]) in ("parquet", "arrow"):
+    kind = kind_of(paths[0])
+    if kind in FORMATS:
+        return _columnar(tuple(_from_memory(FORMATS[kind](path), what) for path in paths), what)
+    if kind in ("parquet", "arrow"):
         return _columnar(tuple(paths), what)
     return _text_table([TextFile(path, **text) for path in paths], what)
 
 
 def _paths(given: Any) -> list[Path] | None:
     """The data files that are meant, or None where `given` is no path."""
-    if isinstance(given, str) and glob.has_magic(given) and not os.path.exists(given):
-        found = sorted(glob.glob(given))
+    if isinstance(given, str) and glob.has_magic(given) and not Path(given).exists():
+        found = sorted(glob.glob(given))  # noqa: PTH207 (a pattern may be absolute)
         if not found:
             raise InputError(f"No file matches {given!r}. Check the pattern.")
         return _of_one_kind([Path(path) for path in found], f"The pattern {given!r} matches")
@@ -135,8 +149,11 @@ def _of_one_kind(files: list[Path], says: str) -> list[Path]:
 
 
 def kind_of(path: Path) -> str:
-    """ "parquet", "arrow", "text" or "" by the file's name."""
+    """ "parquet", "arrow", "text", a registered ending or "" by the file's name."""
     name = path.name.lower()
+    for ending in FORMATS:
+        if name.endswith(ending):
+            return ending
     for ending in (".gz", ".bz2", ".zst"):
         name = name.removesuffix(ending)
     for kind, endings in (("parquet", PARQUET), ("arrow", ARROW), ("text", TEXT)):
@@ -266,8 +283,8 @@ class _reading:
         wrong = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError)
         if isinstance(error, wrong) and not isinstance(error, InputError):
             raise InputError(
-                f"{self.part} is not a readable {kind_of(self.part)} file ({error}). It may be cut off; write or copy "
-                "it again."
+                f"{self.part} is not a readable {kind_of(self.part)} file ({error}). It may be cut off; write or "
+                "copy it again."
             ) from None
 
 

@@ -49,7 +49,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Lines:
-    """Whole lines of a file as they stand in it: `number` is that of the first, `read` the share of the file so far."""
+    """Whole lines as they stand in a file: `number` is that of the first, `read` the share of the file so far."""
 
     data: bytes
     number: int
@@ -65,7 +65,7 @@ class Lines:
             data = self._pattern.sub(lambda found: found[1] or b"", data)
         if self.separator == " ":
             data = re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
-        if re.match(rb" *\r?\n", data) or re.search(rb"\n *\r?\n", data) or re.search(rb"\n +\Z", data):
+        if data[:1] in (b" ", b"\r", b"\n") or any(mark in data for mark in (b"\n\n", b"\n\r", b"\n ")):
             data = re.sub(rb"(?m)^ *\r?(?:\n|\Z)", b"", data)
         return data
 
@@ -180,36 +180,40 @@ class TextFile:
 
     def _lines(self, separator: str) -> Iterator[Lines]:
         """The file in blocks of whole rows; a row ends at a line end outside quotes."""
-        number, left, seen = 1, b"", 0
+        number, seen = 1, 0
+        parts: list[bytes] = []  # what was read of a row that has not ended
         with self._open() as (raw, packed, size):
             while True:
                 block = self._read(raw)
                 if number == 1 and not seen:
                     block = block.removeprefix(b"\xef\xbb\xbf")
                 seen += len(block)
-                self._check_block(block, left, number, seen, packed, size)
-                data = left + block
+                self._check_block(block, parts, number, seen, packed)
+                parts.append(block)
+                if block and b"\n" not in block:
+                    continue
+                data = b"".join(parts)
                 cut = _row_end(data, separator) if block else len(data)
                 if cut:
                     read = 1.0 if not block else min(1.0, packed.tell() / max(1, size))
                     yield Lines(data[:cut], number, read, self.comment.encode(), separator or ",")
                     number += data.count(b"\n", 0, cut)
-                left = data[cut:]
+                parts = [data[cut:]]
                 if not block:
                     return
 
-    def _check_block(self, block: bytes, left: bytes, number: int, seen: int, packed: Any, size: int) -> None:
+    def _check_block(self, block: bytes, waiting: list[bytes], number: int, seen: int, packed: Any) -> None:
         zero = block.find(b"\0")
         if zero >= 0:
-            line = number + left.count(b"\n") + block.count(b"\n", 0, zero)
+            line = number + sum(part.count(b"\n") for part in waiting) + block.count(b"\n", 0, zero)
             raise InputError(
                 f"Line {line} of {self.name} holds a zero byte, so it is not UTF-8 text. Save it as UTF-8, or check "
                 "what kind of file it is."
             )
-        if len(left) + len(block) > LONGEST_LINE + BLOCK:
+        if sum(map(len, waiting)) + len(block) > LONGEST_LINE + BLOCK:
             raise InputError(
-                f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are lost, "
-                "or a quote is not closed. Correct that line."
+                f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are "
+                "lost, or a quote is not closed. Correct that line."
             )
         if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
             raise InputError(
@@ -264,16 +268,30 @@ class _Opened:
 def _row_end(data: bytes, separator: str) -> int:
     """Where the last whole row ends: the last line end, unless it lies inside a quoted cell."""
     cut = data.rfind(b"\n") + 1
-    if not separator or b'"' not in data:
+    if not separator or data.find(b'"', 0, cut) < 0:
         return cut
-    sep = re.escape(separator.encode())
-    begin = rb"(?:(?<=" + sep + rb")|(?<=" + sep + rb' )|(?m:^))"'
-    rest = re.sub(begin + rb'(?:[^"]|"")*"', b"", data[:cut])
-    opened = re.search(begin, rest)
-    if not opened:
-        return cut
-    tail = len(rest) - opened.start()  # the unclosed cell reaches to the end of what was read
-    return data.rfind(b"\n", 0, cut - tail + 1) + 1
+    begin = _open_quote(data, cut, ord(separator))
+    return cut if begin < 0 else data.rfind(b"\n", 0, begin) + 1
+
+
+def _open_quote(data: bytes, cut: int, separator: int) -> int:
+    """Where a quoted cell begins that does not end before `cut`; -1 if there is none.
+
+    Only a quote at the beginning of a cell opens one; inside, two quotes stand for one.
+    """
+    begin, closed, opened = -1, -2, -1
+    for found in re.finditer(b'"', data[:cut]):
+        at = found.start()
+        if begin < 0:
+            before = data[at - 1] if at else 10
+            blank = before == 32 and (at < 2 or data[at - 2] in (10, separator))
+            if at == closed + 1:  # the second of two quotes: the cell goes on
+                begin = opened
+            elif before in (10, separator) or blank:
+                begin = opened = at
+        else:
+            begin, closed = -1, at
+    return begin
 
 
 def _trimmed(table: pa.Table) -> pa.Table:
@@ -308,8 +326,8 @@ def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None)
     guess, sure = _looks_like_header(first, rest)
     if header is False and guess and sure and rest and not any(_is_number(cell) for cell in first):
         raise InputError(
-            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} says "
-            f"it is data. Say {option('header', True)}, or remove the line."
+            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} "
+            f"says it is data. Say {option('header', True)}, or remove the line."
         )
     used = guess if header is None else header
     names = tuple(first) if used else tuple(f"c{i + 1}" for i in range(len(first)))

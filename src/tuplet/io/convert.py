@@ -52,9 +52,12 @@ def convert(
     columns: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
     tokens: Sequence[str] | Mapping[str, str] = (),
+    roles: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
+    scale: bool = True,
     label: str | None = None,
     directed: bool = False,
-    missing: str = "error",
+    missing: str = "role",
     unmatched: str = "error",
     header: bool | None = None,
     separator: str | None = None,
@@ -80,8 +83,9 @@ def convert(
     (Graph(graph: 3 nodes, 2 edges, 0 features), ['ann', 'bob', 'cy'])
     """
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
-               "categorical": categorical, "tokens": tokens, "directed": directed, "missing": missing,
-               "unmatched": unmatched, "header": header, "separator": separator, "comment": comment}  # fmt: skip
+               "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
     if missing == "propagate":
         raise InputError(
             f"{option('missing', 'propagate')} needs the whole graph in memory, which convert never holds. Choose "
@@ -147,7 +151,7 @@ def _run(job: Job, inputs: Inputs, options: dict[str, Any], memory: int, name: s
     if weights.is_file() and _all_ones(weights):
         weights.unlink()
     features: Any = (job.state.get("x_shape"), label_names, job.state.get("feature_names", ()))
-    write_meta(job.folder, name, options["directed"], *features)
+    write_meta(job.folder, name, options["directed"], *features, preparation=job.state.get("preparation"))
 
 
 def _collect(job: Job, inputs: Inputs, options: dict[str, Any], memory: int) -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_out_path
 from tuplet._files import DAMAGE, file_sum, new_folder, save_array
 from tuplet.graph import Graph
-from tuplet.io.remote import local_path
 from tuplet.io._content import check_content
+from tuplet.io.remote import local_path
 
 FORMAT = "tuplet-graph"
 VERSION = 1
@@ -45,7 +45,9 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
         for name, array in _arrays(graph).items():
             save_array(partial / f"{name}.npy", array)
         shape = None if graph.x is None else graph.x.shape
-        write_meta(partial, graph.name, graph.directed, shape, graph.label_names, graph.feature_names)
+        made = None if graph.preparation is None else graph.preparation.to_json()
+        names = graph.label_names, graph.feature_names
+        write_meta(partial, graph.name, graph.directed, shape, *names, preparation=made)
     return target
 
 
@@ -83,8 +85,9 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
 
 
 def write_meta(
-    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str]
-) -> None:
+    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str],
+    *, preparation: Any = None,
+) -> None:  # fmt: skip
     """Write meta.json for the arrays that lie in `folder`."""
     entries = {}
     for path in sorted(folder.glob("*.npy")):
@@ -100,6 +103,7 @@ def write_meta(
         "x_shape": None if x_shape is None else list(x_shape),
         "label_names": list(label_names),
         "feature_names": list(feature_names),
+        "preparation": preparation,
         "arrays": entries,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
@@ -149,6 +153,8 @@ def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
     except DAMAGE as error:
         raise _damaged(folder, f"{name}.npy: {error}") from None
     allowed = _DTYPES.get(name)
+    if not array.dtype.isnative:
+        raise _damaged(folder, f"{name}.npy has the byte order of another machine")
     if name in _DTYPES and array.ndim != (2 if name == "x" else 1):
         raise _damaged(folder, f"{name}.npy has the shape {array.shape}")
     if array.dtype != dtype or array.shape != shape or (allowed and array.dtype.str[1:] not in allowed.split()):
@@ -192,7 +198,14 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         label_names=tuple(map(str, meta["label_names"])),
         feature_names=tuple(map(str, meta["feature_names"])),
         split=_split(arrays, n),
+        preparation=None if meta.get("preparation") is None else _preparation(meta["preparation"]),
     )
+
+
+def _preparation(saved: Any) -> Any:
+    from tuplet.io.preparation import Preparation
+
+    return Preparation.from_json(saved)
 
 
 def _split(arrays: dict[str, NDArray[Any]], n: int) -> Any:

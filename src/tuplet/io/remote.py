@@ -1,8 +1,9 @@
 """Object stores: s3://, gs://, abfs:// by pyarrow, az:// and any other by fsspec. A URI -> a local path, and back.
 
 What is read is copied once into the cache, block by block, and read from there like any file: a graph that is read
-twice, or again tomorrow, travels once. The copy is named by the URI and the sizes and times of its objects. Graph
-folders carry the checksum of each file, which is compared. What is written is made here and uploaded when it is whole.
+twice, or again tomorrow, travels once. The copy is named by the URI and the sizes, times and ETags of its objects.
+Graph folders carry the checksum of each file, which is compared. What is written is made here and uploaded when it is
+whole.
 """
 
 from __future__ import annotations

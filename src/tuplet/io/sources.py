@@ -1,6 +1,6 @@
 """Tables behind a URI -> Arrow streams: DuckDB and PostgreSQL (extra [stores]).
 
-    duckdb:graph.duckdb?table=edges        duckdb:?query=select .. from 'parts/*.parquet'        graph.duckdb?table=edges
+    duckdb:graph.duckdb?table=edges     duckdb:?query=select .. from 'parts/*.parquet'     graph.duckdb?table=edges
     postgresql://user@host/base?table=edges        postgresql://user@host/base?query=select ..
 
 A source can be read as often as needed, batch by batch. DuckDB is asked anew each time. PostgreSQL is asked once: the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 ROWS = 2**18  # rows in a batch of DuckDB
-DUCKDB_MEMORY = "512MB"  # what DuckDB keeps of a file that it reads; more goes to its temporary folder
+DUCKDB_MEMORY = "256MB"  # what DuckDB keeps of a file that it reads; more goes to its temporary folder
 TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
 POSTGRES = ("postgresql://", "postgres://")
 _DUCKDB = re.compile(r"\.(duckdb|ddb)(\?|$)")

@@ -4,7 +4,7 @@
     postgresql://user@host/base/table      PostgreSQL with pgvector: upsert by id, an HNSW index by cosine
     vectors.duckdb, duckdb:file?table=name     a DuckDB file; the table is `vectors` unless named
 
-A load is one transaction: a killed one leaves the table as it was. A table whose vectors have another width is refused.
+A load is one transaction: a killed one leaves the table as it was. A table of vectors of another width is refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def open_store(target: str) -> VectorStore:
 def write_store(
     target: str, z: NDArray[Any], ids: NDArray[Any], *, cluster: NDArray[Any] | None = None, metadata: str = "{}"
 ) -> None:
-    """Write vectors (n, d), read block by block, with their ids to `target`; `metadata` is JSON about their making."""
+    """Write vectors (n, d), read block by block, with their ids to `target`; `metadata` is JSON on their making."""
     import pyarrow as pa
 
     store = open_store(target)

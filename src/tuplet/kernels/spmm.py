@@ -2,8 +2,8 @@
 
     out[u] = scale * (sum over v of w_uv z[v] + loop * z[u]) / d_u + shift * x[u] + keep * out[u]
 
-Rows are cut into pieces of equal work (edges, not rows: hubs), one piece a thread, one parallel region a hop. Each
-row is summed by one thread in the order of its edges, so the result does not depend on the number of threads. Index
+Rows are cut into pieces of equal work (edges, not rows: hubs), one piece a thread of the one pool (`_threads`), whose
+threads sleep while they wait. Each row is summed by one thread in the order of its edges, so the result does not depend on the number of threads. Index
 arrays come in as unsigned views: numba checks signed ones for negative indices, at over twice the time. Four rows
 are added at a time, which halves the time again against one: the sum is then loaded and stored a quarter as often.
 """
@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, prange
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tuplet._jit import jit
+from tuplet._threads import cores, over
 from tuplet.kernels.prefetch import prefetch
 
 SMALL = 2**22  # multiply-adds, some ms: for less, waking threads takes longer than the work on a busy machine
@@ -47,13 +48,15 @@ def hop(
     factors = (np.float32(loop), np.float32(scale), np.float32(shift), np.float32(keep))
     if threads is None and (int(indptr[-1]) + len(out)) * out.shape[1] < SMALL:
         _hop_rows(np.uint64(0), np.uint64(len(out)), *arrays, *factors)
-    else:
-        _hop(balanced_pieces(indptr, threads or thread_count()), *arrays, *factors)
+        return
+    count = threads or thread_count()
+    pieces = balanced_pieces(indptr, count)
+    over(lambda i: _hop_rows(pieces[i], pieces[i + 1], *arrays, *factors), range(count), threads=count, hold=False)
 
 
 def thread_count() -> int:
-    """Threads that the kernels use: NUMBA_NUM_THREADS or the cores."""
-    return int(get_num_threads())
+    """Threads that the kernels use: the cores of this process, or less where it or numba was told so."""
+    return min(cores(), int(get_num_threads()))
 
 
 def balanced_pieces(indptr: NDArray[Any], pieces: int) -> NDArray[np.uint64]:
@@ -77,26 +80,6 @@ def _first_row_past(indptr: NDArray[Any], work: int) -> int:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if int(indptr[middle]) + middle < work else (low, middle)
     return low
-
-
-@jit(parallel=True)  # type: ignore[untyped-decorator]
-def _hop(
-    pieces: Any,
-    indptr: Any,
-    indices: Any,
-    weights: Any,
-    inverse: Any,
-    z: Any,
-    x: Any,
-    out: Any,
-    loop: Any,
-    scale: Any,
-    shift: Any,
-    keep: Any,
-) -> None:
-    for i in prange(len(pieces) - 1):
-        start, stop = pieces[i], pieces[i + 1]
-        _hop_rows(start, stop, indptr, indices, weights, inverse, z, x, out, loop, scale, shift, keep)
 
 
 @jit  # type: ignore[untyped-decorator]

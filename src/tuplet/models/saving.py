@@ -25,7 +25,7 @@ from tuplet._files import DAMAGE, file_sum, locked, new_folder, open_array, save
 from tuplet._memory import free_memory
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
-from tuplet.io.remote import is_remote, local_path, uploaded
+from tuplet.io.remote import filesystem, is_remote, local_path, uploaded
 from tuplet.models.registry import class_path, saved_class
 from tuplet.training.encoder import make_encoder
 
@@ -34,7 +34,7 @@ WEIGHTS, MODEL, PREPARATION = "weights.safetensors", "model.json", "preparation.
 FORMAT = 1
 _MOST_JSON = 2**28  # bytes of model.json
 _MOST_ITEMS = 1000  # of a list among the parameters
-_DAMAGE = (*DAMAGE, AttributeError, AssertionError, RecursionError)
+_DAMAGE: tuple[type[Exception], ...] = (*DAMAGE, AttributeError, AssertionError, RecursionError)
 _PLACES = ("cache",)  # parameters that name a place for files: neither written nor read
 
 
@@ -107,10 +107,14 @@ def write_folder(
         if rows is not None:
             known["rows"] = rows(partial)
         (partial / MODEL).write_text(_json(known), encoding="utf-8")
+        (partial / WEIGHTS).chmod((partial / MODEL).stat().st_mode)  # safetensors lets nobody else read its files
 
 
 def check_model_folder(folder: str | os.PathLike[str]) -> Path:
     """`folder` as a Path where a model may be written: a new place, an empty folder or a model's."""
+    if is_remote(folder):
+        filesystem(str(folder))
+        return Path(folder)
     target = check_out_path(folder)
     if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
         raise InputError(f"{target} exists and is not a model folder. Choose another place, or remove it first.")
@@ -128,16 +132,15 @@ def load(folder: str | os.PathLike[str]) -> Any:
     """The model that `save` wrote to `folder`, ready for `transform` where its method has one."""
     folder = local_path(folder)
     meta, arrays = read_folder(folder)
+    cls = saved_class(str(meta.get("class")), folder)
     try:
-        cls = saved_class(str(meta["class"]), folder)
         model = cls(**params_from_plain(meta["params"], folder))
         _restore(model, meta, arrays)
         model.rows_ = _saved_rows(Path(folder), meta["rows"]) if "rows" in meta else None
         return model
-    except InputError:
-        raise
     except _DAMAGE as error:
-        raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
+        what = str(error) if isinstance(error, InputError) else repr(error)
+        raise InputError(f"The model in {folder} is damaged ({what}). Save it again.") from None
 
 
 def _restore(model: Any, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -292,7 +295,7 @@ def filled(make: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tens
     with torch.device("meta"):
         sizes = {name: (part.shape, part.dtype) for name, part in make().state_dict().items()}
     if sizes != {name: (part.shape, part.dtype) for name, part in weights.items()}:
-        raise InputError("The weights of the model do not fit its settings. The files belong to different models.")
+        raise ValueError("weights that do not fit the settings: the files belong to different models")
     module = make()
     module.load_state_dict(dict(weights))
     return module

@@ -11,21 +11,22 @@ The labels come from one view of the graph and the encoder sees another one, so 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tuplet._check import InputError, check_int, check_number
+from tuplet._threads import one_pool
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.models._self_labels import confident
+from tuplet.models._self_labels import confident, group_means, of_any_size
 from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.models.saving import filled_encoder
-from tuplet.rows.kmeans import kmeans, scale_rows, simplified_silhouette
+from tuplet.rows.kmeans import kmeans, nearest, scale_rows, simplified_silhouette
 from tuplet.rows.svd import truncated_svd
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
@@ -35,6 +36,8 @@ from tuplet.training.loop import train
 from tuplet.training.state import History
 
 _MOST_CLUSTERS = 20  # that are tried where n_clusters is not given
+_STEPS, _STEPS_A_GROUP = 60, 3  # of training, whichever is more
+_COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
 _PASSES = 16  # filter passes of a fit, for the progress callback
 
 
@@ -48,10 +51,11 @@ class SelfDMAT(NodeEstimator):
     far, near : teleport probabilities of the two PageRank filters; the groups are found in the far rows, learned
         and detailed from the near ones.
     tol : tolerance of the filters.
-    columns, detail : columns of the near rows that the encoder sees, and that stand in the vectors.
+    columns, detail : columns of the near rows that the encoder sees (at least; four for each group where that is
+        more), and that stand in the vectors.
     share : of each group, the share of nodes nearest to its centre that keep the label.
     layers, temperature, mask_fraction, n_views, max_steps, batch_size, lr, weight_decay : the encoder and its
-        training, see `TrainConfig`.
+        training, see `TrainConfig`. max_steps None: 60, or three for each group where that is more.
     part_weights : lengths of the three parts of a vector: groups, learned, detail.
     dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
     n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
@@ -67,6 +71,7 @@ class SelfDMAT(NodeEstimator):
     """
 
     clusters = True
+    keeps_rows = True
     dim_parameter = "dim"
 
     def __init__(
@@ -83,7 +88,7 @@ class SelfDMAT(NodeEstimator):
         temperature: float = 0.5,
         mask_fraction: float = 0.3,
         n_views: int = 1,
-        max_steps: int = 60,
+        max_steps: int | None = None,
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
@@ -114,6 +119,7 @@ class SelfDMAT(NodeEstimator):
         self.seed = seed
         self.device = device
 
+    @one_pool()
     def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         """Find groups, learn them, embed all nodes; `y` is not read."""
         config = self._checked(graph)
@@ -124,21 +130,30 @@ class SelfDMAT(NodeEstimator):
         self.near_, near_rows = fit_spectrum(near, self.detail, balance=balance, seed=self.seed)
 
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
-        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
-        found = kmeans(groups, self.n_clusters_, seed=self.seed, n_init=self.n_init, unit_rows=False)
+        k = self.n_clusters_
+        groups = self.far_.groups(far_rows, 2 * k)
+        found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
+        found = of_any_size(groups, found)
         labels = confident(groups, found.labels, found.centres, self.share)
-        learn_from = self.near_.groups(near_rows, self.columns)
+        learn_from = self.near_.groups(near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
         self.encoder_ = make_encoder(learn_from.shape[1], self.layers, self.seed)
         self.history_ = train(
-            self.encoder_, learn_from, config, labels=labels, seed=self.seed, device=self.device, progress=progress
+            self.encoder_,
+            learn_from,
+            replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k)),
+            labels=labels,
+            seed=self.seed,
+            device=self.device,
+            progress=progress,
         )
 
         parts = self._parts(far_rows, near_rows)
-        found = kmeans(parts[1], self.n_clusters_, seed=self.seed, n_init=self.n_init)
-        self.labels_, self.centres_ = found.labels, found.centres
+        self.centres_ = group_means(parts[1], found.labels, k)
+        self.labels_ = nearest(parts[1], self.centres_)
         self.turn_ = self._chosen_turn(parts)
         self.embedding_ = self._joined(parts)
 
+    @one_pool()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         far, near = self._filtered(graph, progress)
         return self._joined(self._parts(self.far_.project(far), self.near_.project(near)))
@@ -161,7 +176,8 @@ class SelfDMAT(NodeEstimator):
         for name, spectrum in (("far", self.far_), ("near", self.near_)):
             for part in fields(Spectrum):
                 value = getattr(spectrum, part.name)
-                (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
+                if value is not None:
+                    (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
         arrays |= {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
         values = {
             "layers": layer_sizes(self.encoder_),
@@ -176,7 +192,7 @@ class SelfDMAT(NodeEstimator):
         self.encoder_ = filled_encoder(values["layers"], encoder)
         known = {name: t.numpy() for name, t in arrays.items()} | values["numbers"]
         self.far_, self.near_ = (
-            Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)})
+            Spectrum(**{p.name: known[f"{name}.{p.name}"] for p in fields(Spectrum) if f"{name}.{p.name}" in known})
             for name in ("far", "near")
         )
         self.rarity_, self.centres_, self.turn_ = known["rarity"], known["centres"], known["turn"]
@@ -192,15 +208,18 @@ class SelfDMAT(NodeEstimator):
                 f != self.n_features_in_
                 or spectrum.turn.shape != (d, d)
                 or {spectrum.centre.shape, spectrum.mass.shape} != {(d,)}
+                or (spectrum.evened is not None and spectrum.evened.shape != (d,))
             ):
                 raise ValueError("spectra of the wrong shape")
         sizes = layer_sizes(self.encoder_)
         width = min(2 * self.n_clusters_, self.far_.turn.shape[1]) + sizes[-1] + self.near_.right.shape[1]
-        if sizes[0] != min(self.columns, self.near_.turn.shape[1]) or self.turn_.shape[0] not in (0, width):
+        if sizes[0] > self.near_.turn.shape[1] or self.turn_.shape[0] not in (0, width):
             raise ValueError("an encoder or a turn of the wrong shape")
         self._n_features_out = self.turn_.shape[1] or width
 
     def _checked(self, graph: Graph) -> TrainConfig:
+        if self.n_clusters is None and graph.n_nodes < 3:
+            raise InputError(f"The graph has {graph.n_nodes} nodes: too few to choose n_clusters. Give it (-k 2).")
         if self.n_clusters is not None:
             check_int("n_clusters", self.n_clusters, minimum=2, maximum=graph.n_nodes)
         if self.dim is not None:
@@ -252,7 +271,8 @@ class SelfDMAT(NodeEstimator):
 
     def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
         """The three parts of the vectors, unit rows each."""
-        learned = encode(self.encoder_, self.near_.groups(near_rows, self.columns), device=pick_device(self.device))
+        columns = layer_sizes(self.encoder_)[0]
+        learned = encode(self.encoder_, self.near_.groups(near_rows, columns), device=pick_device(self.device))
         groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
         return [groups, scale_rows(learned), self.near_.detail(near_rows)]
 

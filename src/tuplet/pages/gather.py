@@ -268,8 +268,8 @@ def _notes(graph: Graph, shown: Any, old: Old | None, seed: int) -> list[str]:
     notes = []
     if len(shown) < graph.n_nodes:
         notes.append(
-            f"The map shows {len(shown):,} of {graph.n_nodes:,} nodes, drawn at random with seed {seed}. Nearest nodes and "
-            "graph neighbours are looked for among them. Clusters, matrices and scores count all nodes."
+            f"The map shows {len(shown):,} of {graph.n_nodes:,} nodes, drawn at random with seed {seed}. Nearest "
+            "nodes and graph neighbours are looked for among them. Clusters, matrices and scores count all nodes."
         )
     if old is not None:
         ids = set(old[0])
@@ -289,7 +289,12 @@ def _run(subject: Subject, graph: Graph, seed: int) -> list[tuple[str, str]]:
         run.append(("training", f"{subject.history.rows[-1]['seconds']:.1f} s, stopped: {subject.history.stopped}"))
     run += [("vectors", f"{subject.z.shape[0]:,} of {subject.z.shape[1]} numbers")]
     run += subject.run
-    return [*run, ("seed of the report", str(seed)), ("graph fingerprint", graph.fingerprint()), ("versions", versions())]
+    return [
+        *run,
+        ("seed of the report", str(seed)),
+        ("graph fingerprint", graph.fingerprint()),
+        ("versions", versions()),
+    ]
 
 
 def _columns(graph: Graph) -> list[list[str]]:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from tuplet._check import check_int
 from tuplet._seed import stream
+from tuplet._threads import over
 
 Floats = NDArray[np.float32]
-BLOCK_VALUES = 2**22  # matrix values handled at once
+BLOCK_VALUES = 2**20  # matrix values handled at once, by one thread
 EXACT_UP_TO = 1500  # rows or columns; below, the small eigenproblem is as fast as the random projections
 
 
@@ -102,9 +103,9 @@ def _dense(rows: Any) -> Any:
 
 
 def _signed(left: Any, values: Any, right: Any) -> SVD:
-    """Signs that rounding does not turn: of each right vector's entries near the largest, the first is positive."""
+    """Signs that rounding does not turn: of the largest entries of a right vector (to 1e-4) the first is positive."""
     size = np.abs(right)
-    first = (size >= 0.99 * size.max(axis=0)).argmax(axis=0)
+    first = (size >= 0.9999 * size.max(axis=0)).argmax(axis=0)
     sign = np.where(right[first, np.arange(right.shape[1])] < 0, -1, 1).astype(np.float32)
     return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right * sign)))
 
@@ -115,37 +116,67 @@ def orthonormal(y: Floats) -> Floats:
         squares, turn = np.linalg.eigh(_gram(y))
         kept = squares > 1e-10 * max(squares[-1], 1e-30)
         factor = (turn * np.where(kept, 1 / np.sqrt(np.where(kept, squares, 1)), 0)).astype(np.float32)
-        for block in _blocks(len(y), y.shape[1]):
-            y[block] = y[block] @ factor
+        _turn(y, factor)
     return y
+
+
+def _turn(y: Floats, factor: Floats) -> None:
+    def turned(block: slice) -> None:
+        y[block] = y[block] @ factor
+
+    over(turned, _blocks(len(y), y.shape[1]))
 
 
 def times(rows: Any, q: Any) -> Floats:
     """`rows` (n, f) @ `q` (f, c), float32; a memory map is read block by block."""
     q = np.asarray(q, np.float32)
     if sp.issparse(rows):
-        return np.asarray(rows @ q, np.float32)
+        return _sparse_times(rows, q)
     out = np.empty((rows.shape[0], q.shape[1]), np.float32)
-    for block in _blocks(*rows.shape):
+
+    def product(block: slice) -> None:
         out[block] = np.asarray(rows[block], np.float32) @ q
+
+    over(product, _blocks(*rows.shape))
+    return out
+
+
+def _sparse_times(rows: Any, q: Floats) -> Floats:
+    from tuplet.kernels.spmm import hop
+
+    rows = rows.tocsr()
+    ones, out = np.ones(rows.shape[0], np.float32), np.empty((rows.shape[0], q.shape[1]), np.float32)
+    indptr, data = rows.indptr.astype(np.int64, copy=False), rows.data.astype(np.float32, copy=False)
+    hop(indptr, rows.indices, data, ones, np.ascontiguousarray(q), out, out, loop=0.0)
     return out
 
 
 def transposed_times(rows: Any, y: Floats) -> Floats:
     """`rows`.T (f, n) @ `y` (n, c), float32; a memory map is read block by block."""
     if sp.issparse(rows):
-        return np.asarray(rows.T @ y, np.float32)
-    out = np.zeros((rows.shape[1], y.shape[1]), np.float64)
-    for block in _blocks(*rows.shape):
-        out += np.asarray(rows[block], np.float32).T @ y[block]
-    return out.astype(np.float32)
+        return _sparse_times(rows.T, y)
+    return _summed(
+        lambda block: np.asarray(rows[block], np.float32).T @ y[block],
+        _blocks(*rows.shape),
+        (rows.shape[1], y.shape[1]),
+    ).astype(np.float32)
 
 
 def _gram(y: Floats) -> NDArray[np.float64]:
-    total = np.zeros((y.shape[1], y.shape[1]))
-    for block in _blocks(len(y), y.shape[1]):
+    def product(block: slice) -> NDArray[np.float64]:
         part = np.asarray(y[block], np.float64)
-        total += part.T @ part
+        squares: NDArray[np.float64] = part.T @ part
+        return squares
+
+    return _summed(product, _blocks(len(y), y.shape[1]), (y.shape[1], y.shape[1]))
+
+
+def _summed(product: Callable[[slice], Any], blocks: list[slice], shape: tuple[int, int]) -> NDArray[np.float64]:
+    """The sum of a product over all blocks, added in their order; a few results are held at once."""
+    total = np.zeros(shape)
+    for first in range(0, len(blocks), 16):
+        for part in over(product, blocks[first : first + 16]):
+            total += part
     return total
 
 

@@ -1,0 +1,136 @@
+"""How many threads, and one pool of them at a time.
+
+Four pools come with the libraries below (two OpenBLAS, two OpenMP). Their threads wait busily for a while after each
+short piece of work, so processes that share a machine keep each other from working. Here work is cut into pieces for
+one pool of plain Python threads, which sleep while they wait, and the libraries' own pools are held to one thread
+meanwhile. The pieces never depend on the number of threads, nor does the order in which their results are added: the
+same bits come out on any machine with the same libraries.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_GROUPS = Path("/sys/fs/cgroup")
+_LIMITS = ("TUPLET_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+_lock = threading.RLock()
+_pool: tuple[int, int, ThreadPoolExecutor] | None = None  # process, threads, pool
+_inside = threading.local()
+_held: list[Any] = []  # what the libraries' pools were before they were held; one entry while they are
+
+
+def cores() -> int:
+    """Threads that this process should use: its CPU affinity, its cgroup's quota, or less where it was told so.
+
+    TUPLET_NUM_THREADS, OMP_NUM_THREADS and NUMBA_NUM_THREADS are read at every call; the smallest counts.
+    """
+    counts = [_affinity(), _quota(), *(_told(name) for name in _LIMITS)]
+    return max(1, min(count for count in counts if count is not None))
+
+
+def over(
+    function: Callable[[T], R], pieces: Iterable[T], *, threads: int | None = None, hold: bool = True
+) -> list[R]:
+    """`function` of every piece, in order, by at most `threads` threads; the libraries' pools rest meanwhile.
+
+    `hold=False` is for pieces that use none of those pools. Called from one of its own threads it works through the
+    pieces there.
+
+    >>> over(lambda number: number * number, [1, 2, 3])
+    [1, 4, 9]
+    """
+    todo = list(pieces)
+    wanted = min(cores() if threads is None else threads, len(todo))
+    if wanted <= 1 or getattr(_inside, "pool", False):
+        return [function(piece) for piece in todo]
+    with one_pool() if hold else nullcontext():
+        return list(_executor(wanted).map(_marked(function), todo))
+
+
+@contextmanager
+def one_pool() -> Iterator[None]:
+    """Hold the threads of BLAS, OpenMP and torch to one each; nested calls cost nothing."""
+    with _lock:
+        if not _held:
+            _held.append(_hold())
+            mine = True
+        else:
+            mine = False
+    try:
+        yield
+    finally:
+        if mine:
+            with _lock:
+                _release(_held.pop())
+
+
+def _hold() -> tuple[Any, int | None]:
+    from threadpoolctl import threadpool_limits
+
+    torch = sys.modules.get("torch")
+    before = None if torch is None else int(torch.get_num_threads())
+    if torch is not None and before != 1:
+        torch.set_num_threads(1)
+    return threadpool_limits(1), before
+
+
+def _release(before: tuple[Any, int | None]) -> None:
+    limits, torch_threads = before
+    limits.restore_original_limits()
+    if torch_threads is not None and torch_threads != 1:
+        sys.modules["torch"].set_num_threads(torch_threads)
+
+
+def _executor(threads: int) -> ThreadPoolExecutor:
+    """The pool of this process; a forked child has none of its parent's threads and makes its own."""
+    global _pool
+    with _lock:
+        if _pool is None or _pool[0] != os.getpid() or _pool[1] < threads:
+            if _pool is not None and _pool[0] == os.getpid():
+                _pool[2].shutdown(wait=False)
+            size = max(threads, cores())
+            _pool = (os.getpid(), size, ThreadPoolExecutor(size, thread_name_prefix="tuplet"))
+        return _pool[2]
+
+
+def _marked(function: Callable[[T], R]) -> Callable[[T], R]:
+    def marked(piece: T) -> R:
+        _inside.pool = True
+        return function(piece)
+
+    return marked
+
+
+def _affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quota() -> int | None:
+    """Cores that the cgroup may use, of version 2 (`cpu.max`) or 1; None without a limit."""
+    try:
+        if (_GROUPS / "cpu.max").exists():
+            quota, period = (_GROUPS / "cpu.max").read_text().split()
+        else:
+            quota = (_GROUPS / "cpu" / "cpu.cfs_quota_us").read_text()
+            period = (_GROUPS / "cpu" / "cpu.cfs_period_us").read_text()
+        return math.ceil(int(quota) / int(period)) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None  # "max", or no such file
+
+
+def _told(name: str) -> int | None:
+    value = os.environ.get(name, "").split(",")[0]
+    return int(value) if value.isdigit() and int(value) > 0 else None

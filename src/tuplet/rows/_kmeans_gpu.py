@@ -1,0 +1,54 @@
+"""Lloyd's algorithm on a GPU: the rows lie there once, sums of clusters are products with one-hot rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tuplet.rows.kmeans import Clusters, Floats
+
+_BLOCK = 2**28  # products (rows x clusters) held at once
+
+
+def refine_on_gpu(rows: Any, starts: list[Floats], unit_rows: bool, settled: float, steps: int) -> Clusters:
+    """The best of Lloyd's runs from each of `starts` (k, d) over `rows` (n, d)."""
+    where = torch.device("cuda")
+    z = torch.empty(rows.shape, device=where)
+    step = max(1, 2**26 // rows.shape[1])
+    for start in range(0, len(z), step):
+        z[start : start + step] = torch.from_numpy(np.array(rows[start : start + step], np.float32)).to(where)
+    if unit_rows:
+        z = torch.nn.functional.normalize(z, dim=1, eps=1e-30)
+    found = [_lloyd(z, torch.from_numpy(start).to(where), settled, steps) for start in starts]
+    labels, centres, inertia = min(found, key=lambda one: one[2])
+    return Clusters(labels.cpu().numpy().astype(np.int64), centres.cpu().numpy(), inertia)
+
+
+def _lloyd(z: Tensor, centres: Tensor, settled: float, steps: int) -> tuple[Tensor, Tensor, float]:
+    labels = torch.full((len(z),), -1, dtype=torch.int32, device=z.device)
+    for _ in range(steps):
+        sums, counts, moved, inertia = _step(z, centres, labels)
+        if moved <= settled * len(z):
+            break
+        centres = torch.where(counts[:, None] > 0, sums / counts.clamp_min(1)[:, None], centres)
+    return labels, centres, inertia
+
+
+def _step(z: Tensor, centres: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int, float]:
+    """Sums (k, d) and counts (k,) of the rows by nearest centre; `labels` are set to it."""
+    k = len(centres)
+    sums, counts = torch.zeros_like(centres), torch.zeros(k, device=z.device)
+    moved, inertia = torch.zeros((), device=z.device), torch.zeros((), device=z.device, dtype=torch.float64)
+    half = centres.square().sum(1) / 2
+    for block, old in zip(z.split(max(1, _BLOCK // k)), labels.split(max(1, _BLOCK // k))):
+        close, near = (block @ centres.T - half).max(1)
+        inertia += (block.square().sum(1) - 2 * close).clamp_min(0).sum(dtype=torch.float64)
+        moved += (near != old).sum()
+        old.copy_(near)
+        hot = torch.nn.functional.one_hot(near, k).to(z.dtype)
+        sums += hot.T @ block
+        counts += hot.sum(0)
+    return sums, counts, int(moved), float(inertia)
