@@ -145,8 +145,7 @@ def base() -> Iterator[str]:
             "create table edges (source text, target text, weight numeric)",
             "insert into edges values " + ", ".join(f"('{u}', '{v}', 1)" for u, v in EDGES),
             "create table people (id text, age real, kind text)",
-            "insert into people values "
-            + ", ".join(f"('{i}', {a}, '{k}')" for i, a, k in zip(*NODES.values())),  # fmt: skip
+            "insert into people values " + ", ".join(f"('{i}', {a}, '{k}')" for i, a, k in zip(*NODES.values())),
             "create table long as select i as source, i + 1 as target from generate_series(0, 299999) as i",
         )
         yield uri
@@ -219,7 +218,7 @@ def test_a_connection_that_is_lost_each_time_leaves_nothing(
     killer = threading.Thread(target=keep_ending)
     killer.start()
     try:
-        with pytest.raises(InputError, match="lost 3 times.*Nothing was written"):
+        with pytest.raises(InputError, match=r"lost 3 times.*Nothing was written"):
             convert(f"{base}&query=select source, target, pg_sleep(0.001)::text as nap from long", tmp_path / "g")
     finally:
         over.set()
@@ -338,7 +337,7 @@ def test_a_block_that_fails_is_read_again(bucket: str, monkeypatch: pytest.Monke
         def open_input_file(self, name: str) -> Any:
             raise OSError("connection reset")
 
-    with pytest.raises(InputError, match="was lost while .* Nothing was kept"):
+    with pytest.raises(InputError, match=r"was lost while .* Nothing was kept"):
         remote._block(Gone(), path, 0, 10, "s3://x")
 
 

@@ -78,7 +78,7 @@ def test_other_widths_twice_the_same_id_and_unknown_ids_are_refused(target: str)
         write_vectors(target, rows(d=5), np.arange(200))
     with pytest.raises(InputError, match="1 ids come twice"):
         write_vectors(target, rows(2), [7, 7])
-    with pytest.raises(InputError, match="'nobody' is not in the table. Its ids look like: 0, 1, 2"):
+    with pytest.raises(InputError, match=r"'nobody' is not in the table. Its ids look like: 0, 1, 2"):
         store_neighbors(target, ["nobody"])
     with pytest.raises(InputError, match="float32"):
         write_vectors(target, rows(), np.arange(200), dtype="float16")
