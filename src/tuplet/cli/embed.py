@@ -34,7 +34,10 @@ def embed(
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); - is CSV on stdout."
+            "--out",
+            "-o",
+            help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); a table (lance:folder/table, "
+            "postgresql://host/base/table, x.duckdb); s3://..; - is CSV on stdout.",
         ),
     ] = "vectors.parquet",
     method: Annotated[
@@ -55,11 +58,11 @@ def embed(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
-    save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
+    save_model: Annotated[str | None, typer.Option(help="Folder to save the model in.")] = None,
     with_rows: Annotated[
         bool, typer.Option("--with-rows", help="Keep the filtered rows in the saved model: --new is fast then.")
     ] = False,
-    model: Annotated[Path | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
+    model: Annotated[str | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
     new: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="With --model: edges and features of nodes that are new to GRAPH; only they are embedded."),
@@ -135,7 +138,7 @@ class _Target:
     path: str | None
 
     @classmethod
-    def checked(cls, out: str, dtype: str, save_model: Path | None) -> _Target:
+    def checked(cls, out: str, dtype: str, save_model: str | None) -> _Target:
         """The target of --out, and that of --save-model, if both can be written."""
         from tuplet.io.vectors import check_vectors_path
         from tuplet.models.saving import check_model_folder
@@ -149,7 +152,7 @@ class _Target:
             check_model_folder(save_model)
         return cls(None if out == "-" else out)
 
-    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None, with_rows: bool) -> None:
+    def write(self, made: _Made, g: Any, dtype: str, save_model: str | None, with_rows: bool) -> None:
         """Write vectors and model."""
         from tuplet.io.vectors import write_vectors
 
@@ -255,7 +258,7 @@ def _fitted(estimator: Any, g: Any) -> _Made:
     return _Made(g.node_ids, z, clusters, seen, estimator)
 
 
-def _loaded(folder: Path) -> Any:
+def _loaded(folder: str) -> Any:
     """The model in `folder`, if it can embed other graphs: asked before the graph is read."""
     from tuplet.models.saving import load
 
@@ -285,8 +288,10 @@ def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, 
 
 def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
     """What was done: on standard output, or on standard error where that holds the vectors."""
-    method = type(made.estimator).__name__
-    facts = {"vectors": target.path, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
+    from tuplet.io.sources import shown
+
+    method, place = type(made.estimator).__name__, shown(target.path or "-")
+    facts: dict[str, Any] = {"vectors": place, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
     facts["labels_seen"] = _labels_seen(made.seen)
     if made.cluster is not None:
         facts["clusters"] = int(made.cluster.max()) + 1
@@ -298,7 +303,7 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
     else:
         print_columns(g)
         clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
-        text = f"{target.path}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
+        text = f"{place}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
         seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
         sys.stdout.write(f"{text}; learned from {seen}{label_fact(g, how)}\n")
 
@@ -316,6 +321,7 @@ def _print_vectors(made: _Made) -> None:
     from tuplet.io.vectors import write_vectors
 
     with tempfile.TemporaryDirectory() as folder:
-        path = write_vectors(Path(folder) / "vectors.csv", made.z, made.ids, cluster=made.cluster)
+        path = Path(folder) / "vectors.csv"
+        write_vectors(path, made.z, made.ids, cluster=made.cluster)
         with path.open(encoding="utf-8") as file:
             shutil.copyfileobj(file, sys.stdout)
