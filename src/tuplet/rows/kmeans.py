@@ -166,17 +166,18 @@ class _State:
     @classmethod
     def begin(cls, rows: Any, centres: Floats, unit_rows: bool) -> _State:
         n, (k, d) = rows.shape[0], centres.shape
-        bounds = (np.empty(n, np.float32) for _ in range(2))
-        zero = (np.zeros(k, np.float32) for _ in range(3))
         return cls(
-            rows,
-            unit_rows,
-            np.ascontiguousarray(centres, np.float32),
-            np.full(n, -1, np.int64),
-            *bounds,
-            np.zeros((k, d)),
-            np.zeros(k, np.int64),
-            *zero,
+            rows=rows,
+            unit_rows=unit_rows,
+            centres=np.ascontiguousarray(centres, np.float32),
+            near=np.full(n, -1, np.int64),
+            upper=np.empty(n, np.float32),
+            lower=np.empty(n, np.float32),
+            sums=np.zeros((k, d)),
+            counts=np.zeros(k, np.int64),
+            drift=np.zeros(k, np.float32),
+            most=np.zeros(k, np.float32),
+            apart=np.zeros(k, np.float32),
         )
 
     def blocks(self) -> list[slice]:
@@ -343,7 +344,7 @@ def _worth_a_gpu(z: Any, k: int, device: str) -> bool:
 
     if not torch.cuda.is_available():
         return False
-    return 8 * z.size < free_on(torch.device("cuda"))
+    return bool(8 * z.size < free_on(torch.device("cuda")))
 
 
 def _sparse(rows: Any, k: int, seed: int, n_init: int) -> Clusters:
