@@ -80,6 +80,7 @@ def test_short_starts_on_a_sample_lose_nothing(monkeypatch: pytest.MonkeyPatch) 
     rows = blobs(n=6000, k=8, d=6, spread=0.4)
     whole = kmeans(rows, 8)
     monkeypatch.setattr(km, "_SAMPLE", 500)
+    monkeypatch.setattr(km, "_SAMPLE_EACH", 60)
     monkeypatch.setattr(km, "_SEEDING", 200)
     assert kmeans(rows, 8).inertia <= 1.001 * whole.inertia
 

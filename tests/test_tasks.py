@@ -124,23 +124,22 @@ def test_block_path_reaches_the_clusters_of_the_whole_one(monkeypatch, tmp_path)
     z, graph = blobs(4, 100, spread=0.3)
     np.save(tmp_path / "z.npy", z)
     whole = cluster_nodes(z, graph)
-    for name, value in (("WHOLE_ROWS", 50), ("_SAMPLE", 80), ("_BLOCK", 8 * 37)):
+    for name, value in (("_SAMPLE", 80), ("_SAMPLE_EACH", 50), ("_BLOCK", 8 * 37)):
         monkeypatch.setattr(km, name, value)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
     biggest = []
     scale = km.scale_rows
     monkeypatch.setattr(km, "scale_rows", lambda rows, unit=True: biggest.append(rows.shape[0]) or scale(rows, unit))
-    for vectors in (mapped, sp.csr_array(z)):
-        found = cluster_nodes(vectors, graph)
-        assert metrics.ari(whole.labels, found.labels) > 0.97
-    assert max(biggest) == 200  # 50 rows a cluster in the sample, 37 in a block: never all 400
+    found = cluster_nodes(mapped, graph)
+    assert metrics.ari(whole.labels, found.labels) > 0.97
+    assert max(biggest) == 256  # 50 rows a cluster in the sample, 256 in a block: never all 400
 
 
 def test_choice_of_k_looks_at_a_sample_only(monkeypatch) -> None:
     z, _ = blobs(3, 300)
     sizes = []
-    whole = km._whole
-    monkeypatch.setattr(km, "_whole", lambda rows, *a, **b: sizes.append(rows.shape[0]) or whole(rows, *a, **b))
+    whole = km.kmeans
+    monkeypatch.setattr(km, "kmeans", lambda rows, *a, **b: sizes.append(rows.shape[0]) or whole(rows, *a, **b))
     assert km.choose_k(z, sample=200) == 3 and set(sizes) == {200}
 
 

@@ -1,9 +1,9 @@
 """SelfDMAT: vectors without labels and without tuning. The graph proposes the labels, the DMAT loss learns them.
 
-    far rows (long filter) -> columns -> K-Means: a label for most nodes      | groups
-    near rows (short filter) -> columns -> encoder, DMAT loss on those labels | learned
-    near rows -> centred columns                                              | detail
-    vector = groups, learned and detail side by side
+    far rows (long filter) -> columns -> K-Means, groups of any size: a label for most nodes | groups
+    near rows (short filter) -> columns -> encoder, DMAT loss on those labels                | learned
+    near rows -> centred columns                                                             | detail
+    vector = groups, learned and detail side by side; a node's label is the nearest mean of the learned part
 
 The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them.
 """
@@ -28,7 +28,7 @@ from tuplet.models._self_labels import confident, group_means, of_any_size
 from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.models.saving import filled_encoder
-from tuplet.rows.kmeans import kmeans, nearest, scale_rows, simplified_silhouette
+from tuplet.rows.kmeans import Labels, kmeans, nearest, scale_rows, simplified_silhouette
 from tuplet.rows.svd import truncated_svd
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
@@ -66,7 +66,7 @@ class SelfDMAT(NodeEstimator):
     n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
 
     Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`;
-    `modularity_` of the groups (below 0.2 neighbours are not alike, and a warning is logged; None without edges);
+    `modularity_` of the far groups (below 0.2 neighbours are not alike, a warning is logged; None without edges);
     `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_scores_`, `k_range_`.
 
     >>> from tuplet.graph.synth import block_model
@@ -157,7 +157,7 @@ class SelfDMAT(NodeEstimator):
         self.labels_ = nearest(parts[1], self.centres_)
         self.turn_ = self._chosen_turn(parts)
         self.embedding_ = self._joined(parts)
-        self._judge(graph)
+        self._judge(graph, found.labels)
 
     @one_pool()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
@@ -285,9 +285,9 @@ class SelfDMAT(NodeEstimator):
             )
         return good[0]
 
-    def _judge(self, graph: Graph) -> None:
-        """Measure, without labels, whether neighbours are alike, and say where they are not."""
-        self.modularity_ = modularity(graph, self.labels_) if graph.n_stored else None
+    def _judge(self, graph: Graph, groups: Labels) -> None:
+        """Measure by the groups of the far rows whether neighbours are alike, and say where they are not."""
+        self.modularity_ = modularity(graph, groups) if graph.n_stored else None
         if self.modularity_ is not None and self.modularity_ < _UNLIKE:
             log.warning(
                 "Neighbours are seldom in the same group (modularity %.2f; below %.1f the edges may join unlike "

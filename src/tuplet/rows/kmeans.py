@@ -25,7 +25,7 @@ Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 WHOLE_BYTES = 2**31  # of dense vectors: up to here a scaled copy is made
-_SAMPLE = 16_384  # rows of the starts, at least; 256 for each cluster
+_SAMPLE, _SAMPLE_EACH = 16_384, 256  # rows of the starts, at least; for each cluster
 _SEEDING = 2048  # rows of k-means++, at least; 64 for each cluster
 _KEPT = 3  # starts that go on over all rows
 _SHORT = 10  # steps of a start on a sample; of fewer rows, until it settles
@@ -245,7 +245,7 @@ def _half_gaps(centres: Floats) -> Floats:
 
 def _starts(rows: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> list[Clusters]:
     """Clusters of a sample of rows (of all, where they are few), one start a thread; the best few, best first."""
-    sample = np.ascontiguousarray(scale_rows(_sampled(rows, max(_SAMPLE, 256 * k), seed), unit_rows))
+    sample = np.ascontiguousarray(scale_rows(_sampled(rows, max(_SAMPLE, _SAMPLE_EACH * k), seed), unit_rows))
     whole = len(sample) == rows.shape[0]
     seeding = _sampled(sample, max(_SEEDING, 64 * k), seed)
     steps = _STEPS if whole else _SHORT
