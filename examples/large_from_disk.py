@@ -36,7 +36,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as tmp:
         folder = Path(tmp)
         write_parts(folder, n)
-        graph = convert(folder / "edges", folder / "graph", features=folder / "nodes.parquet", memory="500MB")
+        graph = convert(
+            folder / "edges", folder / "graph", features=folder / "nodes.parquet", unmatched="keep", memory="500MB"
+        )
         print(graph, "opened as", type(graph.indices).__name__)
 
         rows = tuplet.GraphFilter(device="cpu").transform(graph, out=folder / "rows.npy", memory="2GB")

@@ -1,6 +1,6 @@
 """Deliberate faults: each is put into a copy of the code, and the tests that should notice are run.
 
-    python scripts/faults.py                  all faults; ends with "38 of 38 caught"
+    python scripts/faults.py                  all faults; ends with "51 of 51 caught"
     python scripts/faults.py --only links     faults whose name or file has the word
     python scripts/faults.py --list           names only
 
@@ -12,13 +12,15 @@ temporary folder; the checkout is not touched.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +58,42 @@ def caught(fault: Fault, folder: Path) -> tuple[bool, str]:
     shutil.rmtree(folder / "src", ignore_errors=True)
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info"))
     fault.put_into(folder)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", *fault.tests.split()]
-    env = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
-    first = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"{fault.name}: the tests did not run.\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.returncode == 1, first.partition("::")[2].split(" - ")[0]
+    output = folder / "output.txt"
+    code = _pytest(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *shlex.split(fault.tests)], folder, output)
+    text = output.read_text()
+    if code not in (0, 1):
+        raise SystemExit(f"{fault.name}: the tests did not run (exit code {code}).\n{text[-2000:]}")
+    first = next((line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+    return code == 1, first.partition("::")[2].split(" - ")[0]
+
+
+def _pytest(arguments: list[str], folder: Path, output: Path) -> int:
+    """The exit code of pytest in a child of this process, so that the heavy libraries are imported once."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 70
+    try:
+        with output.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        os.chdir(folder)
+        sys.path[:0] = [str(folder / "src"), str(folder)]
+        os.environ["PYTHONPATH"] = str(folder / "src")  # for processes that tests start
+        code = int(importlib.import_module("pytest").main(arguments))
+    except BaseException:
+        traceback.print_exc()
+    finally:  # never back into the parent's code: it would remove the folder
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _import_libraries() -> None:
+    """What nearly every test imports; importing takes longer than most of the tests."""
+    for name in ("numba", "numpy", "pyarrow", "pytest", "scipy.sparse", "sklearn.cluster", "torch"):
+        importlib.import_module(name)
+    assert not any(name.split(".")[0] == "tuplet" for name in sys.modules)
 
 
 def main() -> None:
@@ -74,6 +105,7 @@ def main() -> None:
     if options.list:
         print("\n".join(f"{fault.file:32} {fault.name}" for fault in faults))
         return
+    _import_libraries()
     good = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -99,12 +99,12 @@ def _array(rng: random.Random, file: Path) -> None:
             for _ in range(rng.choice([1, 1, 3])):
                 with np.errstate(all="ignore"):
                     odd = rng.choice([*ODD_NUMBERS, flat.size, len(array), float("nan"), float("inf"), 1e30])
-                    if flat.dtype.kind == "f" or odd == odd and abs(odd) != float("inf"):
+                    if flat.dtype.kind == "f" or (odd == odd and abs(odd) != float("inf")):
                         flat[rng.randrange(flat.size)] = np.array(odd).astype(flat.dtype)
             array = flat.reshape(array.shape)
         case 3:
             array = flat[: rng.randrange(flat.size + 1)]
-        case 4:
+        case 4 if array.dtype.kind in "iuf":
             array = array.astype(rng.choice(["<i4", "<i8", "<f4", "<f8", "<f2", "|u1", ">i8", "<U5"]), copy=False)
         case _:
             array = rng.choice([array[None], array[..., None], np.asfortranarray(array), array[::-1]])

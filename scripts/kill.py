@@ -4,9 +4,10 @@
     python scripts/kill.py --kills 20 --job train
     python scripts/kill.py --job convert --seed 7 --keep    the folder of a bad case stays
 
-A job is a command line. It runs once to the end; that is the truth, and its time says when to kill. Then it is started
-again and again in an empty folder, killed after a random time by SIGKILL, SIGTERM or SIGINT, up to three times in a
-row, and started a last time. Bad is: an output half-written after a kill, another result at the end, or a stray file.
+A job is a command line. It runs once to the end; that is the truth, and its time says when to kill. Then it is
+started again and again in an empty folder, killed after a random time by SIGKILL, SIGTERM or SIGINT, up to three
+times in a row, and started a last time. Bad is: an output half-written after a kill, another result at the end, or a
+stray file.
 Jobs run in processes forked from this one, so that a kill costs no start of the interpreter.
 """
 
@@ -52,8 +53,9 @@ def jobs(inputs: Path) -> list[Job]:
         Job("convert", lambda f: ["convert", str(edges), str(f / "g"), "-f", str(nodes), "-q"], ("g",)),
         Job("filter", lambda f: ["embed", str(graph), "-o", str(f / "v.parquet"), "--method", "DMAT-i", *short,
                                  "--cache", str(f / "rows"), "--set", "max_steps=2"], ("v.parquet",), ("rows",)),
-        Job("train", lambda f: ["embed", str(graph), "-o", str(f / "v.parquet"), "--method", "DMAT-i", *short, "--set",
-                                "max_steps=300", "--checkpoint", str(f / "run"), "--resume"], ("v.parquet",), ("run",)),
+        Job("train", lambda f: ["embed", str(graph), "-o", str(f / "v.parquet"), "--method", "DMAT-i", *short,
+                                "--set", "max_steps=300", "--checkpoint", str(f / "run"), "--resume"],
+            ("v.parquet",), ("run",)),
         Job("embed", lambda f: ["embed", str(graph), "-o", f"{f}/parts/", "-k", "4", "-q", "--device", "cpu"],
             ("parts",)),
         Job("model", lambda f: ["embed", str(graph), "-o", str(f / "v.parquet"), "-k", "4", "-q", "--device", "cpu",

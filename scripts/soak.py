@@ -45,7 +45,8 @@ def one_round(folder: Path) -> list[str]:
     stored = convert(edges, folder / "graph", memory="100MB", overwrite=True)
     read = tuplet.read_graph(edges)
     found = [digest(stored.indices), digest(read.indices)]
-    for model in (tuplet.DMATi((16, 8), max_steps=20), tuplet.SelfDMAT(3, max_steps=10), tuplet.baselines.FilterSVD()):
+    ours = (tuplet.DMATi((16, 8), max_steps=20), tuplet.SelfDMAT(3, max_steps=10))
+    for model in (*ours, tuplet.baselines.FilterSVD()):
         z = model.fit(graph).embedding_
         model.save(folder / "model")
         found += [digest(z), digest(tuplet.load(folder / "model").transform(graph))]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,11 @@ def data_dir() -> Path:
     if not folder or not (Path(folder) / "cora.npz").is_file():
         pytest.skip("TUPLET_DATA does not point to the folder with the eight graphs (cora.npz, ..)")
     return Path(folder)
+
+
+def anywhere(n: int, k: int, seed: int = 0) -> np.ndarray:
+    """True for k of n nodes, drawn anywhere: a prefix would hide mistakes between positions and node numbers."""
+    return np.random.default_rng(seed).permutation(np.arange(n) < k)
 
 
 def random_graph(
@@ -45,3 +52,38 @@ def random_graph(
 def small_graph() -> Graph:
     """30 nodes, 7 features, 3 classes."""
     return random_graph()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Call `tuplet ARGS`; gives the exit code, standard output and standard error."""
+
+    def call(*args: object) -> tuple[int, str, str]:
+        from tuplet.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["tuplet", *map(str, args)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out = capsys.readouterr()
+        return int(str(code)), out.out, out.err
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vectors of Cora by a training-free method: quick and good enough to measure."""
+    from tuplet import load_dataset
+    from tuplet.io.vectors import write_vectors
+    from tuplet.models.registry import make_estimator
+
+    graph = load_dataset("cora")
+    path = tmp_path_factory.mktemp("cli") / "vectors.parquet"
+    write_vectors(path, make_estimator("FilterSVD").fit_transform(graph), graph.node_ids)
+    return path

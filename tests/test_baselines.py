@@ -1,8 +1,9 @@
-"""Every baseline under the estimator contract, the registry, refusals, and a quality floor on Cora."""
+"""The rivals: their registry, refusals, and a quality floor on Cora. tests/test_contract.py has the rest."""
 
 from __future__ import annotations
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,64 +11,22 @@ import pytest
 import torch
 
 from tests.conftest import random_graph
-from tests.estimator_checks import UNSUPERVISED_CHECKS
+from tests.test_contract import QUICK as CONTRACT
 from tuplet import InputError, baselines, load_dataset, metrics
 from tuplet._check import MissingExtraError
-from tuplet.baselines import AGC, AGE, DGI, GCA, SDCN, SSGC, DeepWalk, FilterSVD, KMeansFeatures, ProGCL
+from tuplet.baselines import AGC, AGE, DGI, GCA, SDCN, DeepWalk, ProGCL
 from tuplet.datasets import datasets
 from tuplet.evaluation.tasks import cluster_nodes
+from tuplet.models.registry import make_estimator, method_class
 
-QUICK = {
-    "KMeans": lambda: KMeansFeatures(3, n_init=1),
-    "DeepWalk": lambda: DeepWalk(8, n_walks=2, walk_length=6, window=2),
-    "SDCN": lambda: SDCN(3, layers=(8, 4), pretrain_epochs=2, epochs=3, n_init=1, device="cpu"),
-    "AGC": lambda: AGC(3, max_power=3, n_init=1),
-    "SSGC": lambda: SSGC(3, hops=3, n_init=1),
-    "AGE": lambda: AGE(3, power=2, hidden=6, epochs=4, update_every=2, n_init=1, device="cpu"),
-    "DGI": lambda: DGI(8, epochs=4, device="cpu"),
-    "GCA": lambda: GCA(8, projection=4, epochs=3, device="cpu"),
-    "ProGCL": lambda: ProGCL(8, projection=4, epochs=4, start=2, device="cpu"),
-    "FilterSVD": lambda: FilterSVD(3, n_init=1),
-}
-ASSIGNING = ("KMeans", "SDCN", "AGC", "SSGC", "AGE", "FilterSVD")
+RIVALS = list(baselines.NAMES)
+QUICK = {name: partial(make_estimator, name, **CONTRACT[name]) for name in RIVALS}
+ASSIGNING = [name for name in RIVALS if method_class(name).clusters]
 
 
 def test_the_registry_has_the_ten_methods_under_the_names_of_the_paper() -> None:
-    assert list(baselines.registry) == list(QUICK)
-    assert all(type(make()) is baselines.registry[name] for name, make in QUICK.items())
-
-
-@pytest.mark.parametrize("check", UNSUPERVISED_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", QUICK)
-def test_contract(name: str, check) -> None:
-    if name == "DeepWalk":
-        pytest.importorskip("gensim")
-    check(QUICK[name])
-
-
-@pytest.mark.parametrize("name", [name for name in QUICK if name != "DeepWalk"])
-def test_transform_of_the_same_graph_gives_the_embedding(name: str) -> None:
-    graph = random_graph()
-    model = QUICK[name]().fit(graph)
-    np.testing.assert_allclose(model.transform(graph), model.embedding_, atol=2e-5)
-    assert model.transform(random_graph(n=24, seed=3)).shape == (24, model.embedding_.shape[1])
-    with pytest.raises(InputError, match=r"5 features but .* was fitted on 7"):
-        model.transform(random_graph(f=5))
-
-
-def test_deepwalk_has_no_vectors_for_other_graphs() -> None:
-    pytest.importorskip("gensim")
-    graph = random_graph()
-    with pytest.raises(InputError, match="has none for others"):
-        QUICK["DeepWalk"]().fit(graph).transform(graph)
-
-
-@pytest.mark.parametrize("name", ASSIGNING)
-def test_methods_that_assign_clusters_give_labels(name: str) -> None:
-    graph = random_graph()
-    labels = QUICK[name]().fit(graph).labels_
-    assert labels.shape == (graph.n_nodes,) and labels.dtype == np.int64
-    assert set(labels) <= {0, 1, 2}
+    assert list(baselines.registry) == "KMeans DeepWalk SDCN AGC SSGC AGE DGI GCA ProGCL FilterSVD".split()  # noqa: SIM905
+    assert all(getattr(baselines, name) is baselines.registry[paper] for paper, name in baselines.NAMES.items())
 
 
 @pytest.mark.parametrize("name", ASSIGNING)
@@ -77,28 +36,6 @@ def test_the_number_of_clusters_is_that_of_the_classes_or_must_be_given(name: st
     np.testing.assert_array_equal(free.fit(graph).labels_, QUICK[name]().fit(graph).labels_)
     with pytest.raises(InputError, match="Give n_clusters"):
         free.fit(graph.with_(y=None))
-
-
-@pytest.mark.parametrize("name", [name for name in QUICK if name != "DeepWalk"])
-def test_a_graph_without_features_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="needs node features"):
-        QUICK[name]().fit(random_graph().with_(x=None))
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_what_is_not_a_graph_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="takes a Graph, got ndarray"):
-        QUICK[name]().fit(np.eye(3))
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_progress_is_told_and_ends_at_one(name: str) -> None:
-    if name == "DeepWalk":
-        pytest.importorskip("gensim")
-    heard: list[tuple[str, float]] = []
-    QUICK[name]().fit(random_graph(), progress=lambda phase, done: heard.append((phase, done)))
-    assert heard and all(0 <= done <= 1 for _, done in heard)
-    assert heard[-1][1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("directed", [False, True])

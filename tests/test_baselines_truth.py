@@ -12,8 +12,8 @@ import torch
 from tests.conftest import random_graph
 from tuplet import Graph, metrics
 from tuplet.baselines import AGC, SSGC, DeepWalk, FilterSVD, KMeansFeatures
-from tuplet.baselines._contract import rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
+from tuplet.baselines._input import rows_of_sum_one
 from tuplet.baselines._pairs import PairSampler, rank_thresholds
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -12,16 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from tuplet._check import InputError
 from tuplet.training.checkpoint import (
     CHECKPOINT,
     Checkpoints,
-    read_model,
     read_state,
-    restore,
-    write_model,
     write_state,
 )
 from tuplet.training.encoder import make_encoder
@@ -208,46 +203,3 @@ def test_checkpoints_are_due_by_minutes_epochs_or_steps() -> None:
     assert Checkpoints("x", steps=5).due(10, 6, now) and not Checkpoints("x", steps=5).due(11, 6, now)
     with pytest.raises(InputError, match="steps must be at least 1"):
         Checkpoints("x", steps=0)
-
-
-def test_a_model_folder_goes_there_and_back(tmp_path: Path) -> None:
-    encoder, other = make_encoder(9, (6, 4), 0), make_encoder(9, (6, 4), 1)
-    write_model(tmp_path / "m", {"class": "DMATi"}, other.state_dict())
-    write_model(tmp_path / "m", {"class": "DMATi"}, encoder.state_dict())  # replaces the first
-    meta, tensors = read_model(tmp_path / "m")
-    restore(other, tensors, "here")
-    assert meta["class"] == "DMATi" and all(
-        torch.equal(a, b) for a, b in zip(encoder.parameters(), other.parameters())
-    )
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
-    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == ["model.json", "weights.safetensors"]
-    assert load_file(tmp_path / "m" / "weights.safetensors").keys() == encoder.state_dict().keys()
-
-
-def test_a_folder_that_is_no_model_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "thesis.tex").write_text("ten years of work")
-    with pytest.raises(InputError, match="is not a model folder"):
-        write_model(tmp_path / "m", {}, {})
-    assert (tmp_path / "m" / "thesis.tex").read_text() == "ten years of work"
-    with pytest.raises(InputError, match="does not exist"):
-        write_model(tmp_path / "absent" / "m", {}, {})
-
-
-@pytest.mark.parametrize("damage", ["no folder", "no json", "no weights", "short weights", "bad json", "old format"])
-def test_damaged_model_folders_are_reported(tmp_path: Path, damage: str) -> None:
-    folder = tmp_path / "m"
-    if damage != "no folder":
-        write_model(folder, {"class": "DMATi"}, {"a": torch.ones(4)})
-    if damage == "no json":
-        (folder / "model.json").unlink()
-    elif damage == "no weights":
-        (folder / "weights.safetensors").unlink()
-    elif damage == "short weights":
-        (folder / "weights.safetensors").write_bytes((folder / "weights.safetensors").read_bytes()[:20])
-    elif damage == "bad json":
-        (folder / "model.json").write_text('{"format": 1,')
-    elif damage == "old format":
-        (folder / "model.json").write_text(json.dumps({"format": 99}))
-    with pytest.raises(InputError, match=r"missing|damaged|format 99"):
-        read_model(folder)

@@ -5,45 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Run
 from tuplet.cli import main
 
 VERBS = ["demo", "embed", "cluster", "classify", "links", "theory", "neighbors", "map", "info", "convert", "bench"]
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call `tuplet ARGS`; gives the exit code, standard output and standard error."""
-
-    def call(*args: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tuplet", *map(str, args)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out = capsys.readouterr()
-        return int(str(code)), out.out, out.err
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Vectors of Cora by a training-free method: quick and good enough to measure."""
-    from tuplet import load_dataset
-    from tuplet.io.vectors import write_vectors
-    from tuplet.models.registry import make_estimator
-
-    graph = load_dataset("cora")
-    path = tmp_path_factory.mktemp("cli") / "vectors.parquet"
-    write_vectors(path, make_estimator("FilterSVD").fit_transform(graph), graph.node_ids)
-    return path
 
 
 def test_help_is_quick_and_lists_the_verbs() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from tests.test_cli import Run, run, vectors  # noqa: F401
+from tests.conftest import Run
 from tuplet.cli import app
 from tuplet.cli._graph import FLAGS
 from tuplet.io import read_graph
@@ -26,8 +26,8 @@ def tables(tmp_path: Path) -> Path:
     rows = "".join(f"{id};{i};{'red' if i < 4 else 'blue'};{i * i}\n" for i, id in enumerate("abcdefg"))
     (folder / "nodes.csv").write_text("key;size;colour;junk\n" + rows)
     (folder / "graph.toml").write_text(
-        'edges = "edges.csv"\nfeatures = "nodes.csv"\nsource = "one"\ntarget = "two"\nheader = true\nid = "key"\nlabel = "colour"\n'
-        'columns = ["size"]\n'
+        'edges = "edges.csv"\nfeatures = "nodes.csv"\nsource = "one"\ntarget = "two"\nheader = true\nid = "key"\n'
+        'label = "colour"\ncolumns = ["size"]\n'
     )
     return folder
 
@@ -45,8 +45,20 @@ def test_each_verb_has_each_flag(verb: str) -> None:
             assert text in spelled, (verb, text)
 
 
-def test_flags_and_toml_give_the_same_graph(run: Run, tables: Path) -> None:  # noqa: F811
-    flags = ["-f", tables / "nodes.csv", "--header", "--source", "one", "--target", "two", "--id", "key", "--label", "colour"]
+def test_flags_and_toml_give_the_same_graph(run: Run, tables: Path) -> None:
+    flags = [
+        "-f",
+        tables / "nodes.csv",
+        "--header",
+        "--source",
+        "one",
+        "--target",
+        "two",
+        "--id",
+        "key",
+        "--label",
+        "colour",
+    ]
     code, typed, err = run("info", tables / "edges.csv", *flags, "--columns", "size", "--json")
     assert code == 0, err
     code, filed, err = run("info", tables / "graph.toml", "--json")
@@ -68,13 +80,13 @@ def test_flags_and_toml_give_the_same_graph(run: Run, tables: Path) -> None:  # 
         ("= 3", "not a TOML file"),
     ],
 )
-def test_a_wrong_toml_file_is_one_line(run: Run, tables: Path, line: str, hint: str) -> None:  # noqa: F811
+def test_a_wrong_toml_file_is_one_line(run: Run, tables: Path, line: str, hint: str) -> None:
     (tables / "bad.toml").write_text(("" if line.startswith("edges") else 'edges = "edges.csv"\n') + line + "\n")
     code, out, err = run("embed", tables / "bad.toml")
     assert code == 1 and out == "" and hint in err and len(err.splitlines()) == 1
 
 
-def test_toml_without_edges_or_not_utf8_or_absent(run: Run, tables: Path) -> None:  # noqa: F811
+def test_toml_without_edges_or_not_utf8_or_absent(run: Run, tables: Path) -> None:
     for content in (b'features = "nodes.csv"\n', b"\xff\xfe"):
         (tables / "bad.toml").write_bytes(content)
         code, _, err = run("info", tables / "bad.toml")
@@ -99,14 +111,19 @@ def test_toml_without_edges_or_not_utf8_or_absent(run: Run, tables: Path) -> Non
         (["embed", "cora", "--model", "m", "--memory", "1GB"], "--memory"),
         (["embed", "cora", "--method", "FilterSVD", "--memory", "1GB"], "--memory"),
         (["embed", "cora", "--method", "FilterSVD", "--checkpoint", "c"], "--checkpoint"),
-        (["embed", "cora", "--method", "KMeans", "--dim", "8"], "--dim"),
+        (["embed", "cora", "--method", "KMeans", "--dim", "8"], "dimension"),
         (["links", "cora", "--top", "3", "-o", "l.csv", "--val", "0.1"], "--val"),
         (["links", "cora", "--vectors", "V"], "--vectors"),
         (["embed", "cora", "-o", "-", "--dtype", "float16"], "--dtype"),
     ],
 )
 def test_what_would_not_be_used_is_refused(
-    run: Run, tables: Path, vectors: Path, args: list[str], flag: str, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    run: Run,
+    tables: Path,
+    vectors: Path,
+    args: list[str],
+    flag: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tables)
     places = {"E": "edges.csv", "V": str(vectors)}
@@ -114,7 +131,7 @@ def test_what_would_not_be_used_is_refused(
     assert code == 1 and out == "" and flag in err and len(err.splitlines()) == 1, err
 
 
-def test_a_stored_graph_takes_no_tables(run: Run, tables: Path) -> None:  # noqa: F811
+def test_a_stored_graph_takes_no_tables(run: Run, tables: Path) -> None:
     folder = tables / "graph"
     edges = [tables / "edges.csv", "--header", "--source", "one", "--target", "two"]
     assert run("convert", edges[0], folder, *edges[1:], "-q")[0] == 0
@@ -125,17 +142,17 @@ def test_a_stored_graph_takes_no_tables(run: Run, tables: Path) -> None:  # noqa
     assert code == 1 and "--directed" in err
 
 
-def test_convert_takes_the_same_toml(run: Run, tables: Path) -> None:  # noqa: F811
+def test_convert_takes_the_same_toml(run: Run, tables: Path) -> None:
     code, text, err = run("convert", tables / "graph.toml", tables / "g", "-q")
     assert code == 0 and "7 nodes" in text, err
 
 
-def test_vectors_are_no_edges(run: Run, vectors: Path) -> None:  # noqa: F811
+def test_vectors_are_no_edges(run: Run, vectors: Path) -> None:
     code, _, err = run("links", vectors)
     assert code == 1 and "holds vectors" in err
 
 
-def test_info_shows_gaps_instead_of_refusing_them(run: Run, tables: Path) -> None:  # noqa: F811
+def test_info_shows_gaps_instead_of_refusing_them(run: Run, tables: Path) -> None:
     (tables / "gaps.csv").write_text("id,size,age\na,1,\nb,,3\nz,5,6\n")
     args = ["--header", "--source", "one", "--target", "two", "-f", tables / "gaps.csv"]
     code, text, err = run("info", tables / "edges.csv", *args)
@@ -143,7 +160,7 @@ def test_info_shows_gaps_instead_of_refusing_them(run: Run, tables: Path) -> Non
     assert run("embed", tables / "edges.csv", *args, "--missing", "error", "-o", tables / "v.csv")[0] == 1
 
 
-def test_labels_of_nodes_without_an_edge_count(run: Run, tables: Path) -> None:  # noqa: F811
+def test_labels_of_nodes_without_an_edge_count(run: Run, tables: Path) -> None:
     """The vectors know these nodes."""
     import numpy as np
 
@@ -153,6 +170,17 @@ def test_labels_of_nodes_without_an_edge_count(run: Run, tables: Path) -> None: 
     write_vectors(tables / "v.parquet", z, list("abcdefghi"))
     rows = "".join(f"{c},{'xy'[i % 2]}\n" for i, c in enumerate("abcdefghi"))
     (tables / "labels.csv").write_text("id,label\n" + rows)
-    args = ["-g", tables / "edges.csv", "--header", "--source", "one", "--target", "two", "-l", tables / "labels.csv", "-q"]
+    args = [
+        "-g",
+        tables / "edges.csv",
+        "--header",
+        "--source",
+        "one",
+        "--target",
+        "two",
+        "-l",
+        tables / "labels.csv",
+        "-q",
+    ]
     code, text, err = run("cluster", tables / "v.parquet", *args)
     assert code == 0 and "2 classes on 9 of 9 nodes" in text, err

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_cli import Run, run  # noqa: F401
+from tests.conftest import Run
 from tuplet import InputError, load_dataset
 from tuplet.graph.synth import block_model
 from tuplet.io.npz import write_npz
@@ -28,7 +28,7 @@ def half(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_vectors_that_saw_all_labels_get_no_score(run: Run, half: Path) -> None:  # noqa: F811
+def test_vectors_that_saw_all_labels_get_no_score(run: Run, half: Path) -> None:
     v = half / "v.parquet"
     code, text, _ = run("embed", half / "all.npz", "-o", v, *TRAIN)
     assert code == 0 and "learned from 180 labels" in text
@@ -38,7 +38,7 @@ def test_vectors_that_saw_all_labels_get_no_score(run: Run, half: Path) -> None:
     assert code == 0 and "accuracy" not in json.loads(out)["mean"] and "have seen" in err
 
 
-def test_the_score_is_of_unseen_nodes_alone(run: Run, half: Path) -> None:  # noqa: F811
+def test_the_score_is_of_unseen_nodes_alone(run: Run, half: Path) -> None:
     v = half / "v.parquet"
     assert run("embed", half / "half.npz", "-o", v, *TRAIN)[0] == 0
     hidden = int(np.sum(~read_vectors(v).labels_seen))
@@ -49,14 +49,14 @@ def test_the_score_is_of_unseen_nodes_alone(run: Run, half: Path) -> None:  # no
     assert code == 0 and f"scored on the other {hidden} alone" in text
 
 
-def test_predictions_need_no_score(run: Run, half: Path) -> None:  # noqa: F811
+def test_predictions_need_no_score(run: Run, half: Path) -> None:
     v, out = half / "v.parquet", half / "p.csv"
     assert run("embed", half / "half.npz", "-o", v, *TRAIN)[0] == 0
     code, text, err = run("classify", v, "-g", half / "half.npz", "-o", out, "-q")
     assert code == 0 and out.is_file() and "predicted" in text and "no score" in err
 
 
-def test_methods_without_labels_have_seen_none(run: Run, half: Path) -> None:  # noqa: F811
+def test_methods_without_labels_have_seen_none(run: Run, half: Path) -> None:
     v = half / "v.parquet"
     assert run("embed", half / "all.npz", "-o", v, "--method", "FilterSVD", "-q")[0] == 0
     table = read_vectors(v)
@@ -66,7 +66,7 @@ def test_methods_without_labels_have_seen_none(run: Run, half: Path) -> None:  #
     assert code == 0 and err == ""
 
 
-def test_a_model_of_unknown_labels_is_a_warning(run: Run, half: Path) -> None:  # noqa: F811
+def test_a_model_of_unknown_labels_is_a_warning(run: Run, half: Path) -> None:
     v = half / "v.parquet"
     assert run("embed", half / "all.npz", "-o", v, *TRAIN, "--save-model", half / "m")[0] == 0
     assert run("embed", half / "all.npz", "-o", v, "--model", half / "m", "-q")[0] == 0
@@ -87,7 +87,9 @@ def test_the_record_follows_the_rows_through_files_and_orders(tmp_path: Path) ->
     assert np.array_equal(turned.labels_seen, (y >= 0)[order]) and np.array_equal(turned.z, z[order])
 
 
-@pytest.mark.parametrize("labels", [{"count": 3, "nodes": "!"}, {"nodes": "eJw="}, {"count": 1, "nodes": 5}, [1], "x"])
+@pytest.mark.parametrize(
+    "labels", [{"count": 3, "nodes": "!"}, {"nodes": "eJw="}, {"count": 1, "nodes": 5}, [1], "x"]
+)
 def test_a_damaged_record_is_an_error(labels: object) -> None:
     with pytest.raises(InputError, match="seen"):
         labels_seen({"seen": {"labels": labels}}, 10)

@@ -13,9 +13,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-import tuplet.io._edge_stream
 import tuplet.io._external_sort
 import tuplet.io._id_maps
+import tuplet.io._tables
 import tuplet.io.convert as module
 from tuplet import Graph, InputError, read_graph
 from tuplet.io._external_sort import Plan
@@ -41,7 +41,7 @@ def random_edges(m: int = 3000, n: int = 400, seed: int = 0) -> pa.Table:
 @pytest.fixture
 def tiny_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 500 edges, and buckets that hold 1024 entries: the hub's bucket is split again."""
-    monkeypatch.setattr(tuplet.io._edge_stream, "ROWS", 500)
+    monkeypatch.setattr(tuplet.io._tables, "ROWS", 500)
     make = Plan.make.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(Plan, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
 
@@ -85,31 +85,31 @@ def test_features_and_labels_go_with_the_nodes(tmp_path: Path) -> None:
                       "v": pa.FixedSizeListArray.from_arrays(pa.array(rng.normal(size=900)), 2),
                       "label": rng.integers(3, size=450)})  # fmt: skip
     pq.write_table(table, tmp_path / "n.parquet", row_group_size=100)
-    options: dict[str, Any] = {"label": "label"}
-    expected = read_graph(tmp_path / "e.parquet", tmp_path / "n.parquet", unmatched="keep", **options)
+    options: dict[str, Any] = {"label": "label", "unmatched": "keep"}
+    expected = read_graph(tmp_path / "e.parquet", tmp_path / "n.parquet", **options)
     g = convert(tmp_path / "e.parquet", tmp_path / "g", features=tmp_path / "n.parquet", **options)
     assert same(g, expected) and g.feature_names == ("a", "b", "v[0]", "v[1]") and isinstance(g.x, np.memmap)
     labels = pa.table({"id": ids, "label": [f"class {i % 4}" for i in ids]})
     g = convert(
-        tmp_path / "e.parquet", tmp_path / "g2", features=tmp_path / "n.parquet", labels=labels, columns=["a"]
-    )
+        tmp_path / "e.parquet", tmp_path / "g2", features=tmp_path / "n.parquet", labels=labels, columns=["a"],
+        unmatched="keep",
+    )  # fmt: skip
     assert g.y.tolist() == (ids % 4).tolist() and g.label_names[1] == "class 1" and g.n_features == 1
 
 
 def test_text_features_and_text_ids(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("a,b\nb,c\nc,zed\n")
     (tmp_path / "n.csv").write_text("id,v,w\nc,1,2.5\na,3,4\nb,5,6\n")
-    with pytest.raises(InputError, match=r"1 nodes in the edges have no feature row, for example .*zed"):
+    with pytest.raises(InputError, match=r"1 of 4 nodes in the edges have no feature row, for example .*zed"):
         convert(tmp_path / "e.csv", tmp_path / "g", features=tmp_path / "n.csv")
-    g = convert(tmp_path / "e.csv", tmp_path / "zero", features=tmp_path / "n.csv", missing="zero")
+    g = convert(tmp_path / "e.csv", tmp_path / "zero", features=tmp_path / "n.csv", missing="zero", scale=False)
     assert g.ids.tolist() == ["c", "a", "b", "zed"] and g.x.tolist() == [[1, 2.5], [3, 4], [5, 6], [0, 0]]
     assert g.edges().tolist() == [[0, 2], [0, 3], [1, 2]]
-    g = convert(tmp_path / "e.csv", tmp_path / "drop", features=tmp_path / "n.csv", missing="drop")
+    g = convert(tmp_path / "e.csv", tmp_path / "drop", features=tmp_path / "n.csv", unmatched="drop")
     assert g.ids.tolist() == ["c", "a", "b"] and g.edges().tolist() == [[0, 2], [1, 2]]
     (tmp_path / "n.csv").write_text("id,v\nc,red\na,blue\nb,red\nzed,red\n")
-    with pytest.raises(InputError, match=r"cannot be parsed .*red"):
-        convert(tmp_path / "e.csv", tmp_path / "g", features=tmp_path / "n.csv")
-    assert not (tmp_path / "g").exists() and not (tmp_path / ".g.work").exists()
+    g = convert(tmp_path / "e.csv", tmp_path / "g", features=tmp_path / "n.csv")
+    assert g.feature_names == ("v=blue", "v=red") and g.x.tolist() == [[0, 1], [1, 0], [0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("stage", ["ids", "edges", "rows"])
@@ -167,14 +167,16 @@ def test_counts_are_logged_and_progress_runs_to_one(tmp_path: Path, caplog: pyte
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("a,b,-1\n", {}, "holds -1"),
-        ("a,b,x\n", {"weight": "c3"}, "cannot be parsed"),
+        ("a,b,-1\n", {}, r"negative weight \(-1\) in line 1"),
+        ("a,b,x\n", {"weight": "c3"}, "holds 'x', not a number, in line 1"),
         ("", {}, "is empty"),
         ("source,target\n", {}, "hold no rows"),
         ("a,b\n", {"memory": "1MB"}, "too little"),
         ("a,b\n", {"memory": "much"}, "is not a size"),
         ("a,b\n", {"source": "x"}, "no column 'x'"),
-        ("a,b\n", {"missing": "mean"}, "missing 'mean' is not known"),
+        ("a,b\n", {"missing": "drop"}, "missing 'drop' is not known"),
+        ("a,b\n", {"missing": "propagate"}, "needs the whole graph in memory"),
+        ("a,b\n", {"missing": "mean"}, "no table of features is given"),
         ("5,5\n", {}, "1 nodes"),
     ],
 )

@@ -39,6 +39,9 @@ def test_davies_bouldin_is_that_of_scikit_learn() -> None:
     assert davies_bouldin(rows, found) == pytest.approx(davies_bouldin_score(rows, found.labels), rel=1e-4)
     one = Clusters(np.zeros(120, np.int64), rows[:1])
     assert davies_bouldin(rows, one) == np.inf
+    alike = np.ones((6, 2), np.float32)
+    alike[3:] += 1e-7
+    assert davies_bouldin(alike, Clusters(np.repeat([0, 1], 3), alike[[0, 3]])) == np.inf  # collapsed: not the best
 
 
 def test_effective_rank_counts_equal_directions() -> None:
@@ -51,7 +54,8 @@ def test_effective_rank_counts_equal_directions() -> None:
 
 
 def test_stability_is_one_where_every_run_agrees() -> None:
-    assert stability(scale_rows(blobs(0.01)), 2, runs=3) <= 1
+    assert stability(scale_rows(blobs(0.01)), 2, runs=6) < 0.9  # four groups in two clusters: runs disagree
+    assert stability(scale_rows(blobs(0.01)), 4, runs=3) > stability(scale_rows(blobs(0.9)), 4, runs=3)
     assert stability(np.repeat(np.eye(2, dtype=np.float32), 20, axis=0), 2) == pytest.approx(1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -103,3 +105,35 @@ def test_whole_numbers_and_booleans_become_float32_and_floats_stay() -> None:
     assert Graph.from_scipy(PATH, np.ones((3, 1), dtype=bool)).x.dtype == np.float32
     assert Graph.from_scipy(PATH, np.ones((3, 1), dtype=int)).x.dtype == np.float32
     assert Graph.from_scipy(PATH, np.ones((3, 1), dtype=np.float16)).x.dtype == np.float16
+
+
+@pytest.mark.parametrize("size", [1e300, 1e19, 1e16, 1e-16, 1e-200])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "map", "graph"])
+def test_features_beyond_float32_are_refused_before_they_make_all_vectors_equal(
+    size: float, kind: str, tmp_path: Path
+) -> None:
+    from tuplet import GraphFilter
+
+    g = random_graph()
+    x = g.x.astype(np.float64) * size
+    with pytest.raises(InputError, match=r"The largest feature is .* in size.*Scale the columns"):
+        if kind == "map":
+            np.save(tmp_path / "x.npy", x)
+            GraphFilter().transform(g, x=np.load(tmp_path / "x.npy", mmap_mode="r"))
+        elif kind == "graph":
+            GraphFilter().transform(g.with_(x=x))  # unchecked, as a stored graph is
+        else:
+            Graph.from_scipy(g.adj, sp.csr_array(x) if kind == "sparse" else x)
+
+
+@pytest.mark.parametrize("size", [1e14, 1e-14, 0.0])
+def test_features_of_a_size_that_fits_give_the_vectors_of_their_scaled_selves(size: float) -> None:
+    from tuplet import DMATi, SelfDMAT
+
+    g = random_graph(60, 12)
+    large = Graph.from_scipy(g.adj, g.x.astype(np.float64) * size)
+    if not size:
+        assert (large.x == 0).all()
+        return
+    for model in (SelfDMAT(3, max_steps=3), DMATi((8, 4), max_steps=3)):
+        np.testing.assert_allclose(model.fit_transform(large), model.fit_transform(g), atol=1e-3)

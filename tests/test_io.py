@@ -140,7 +140,7 @@ def test_columns_are_picked_by_name(tmp_path: Path) -> None:
     edges, nodes = put(
         tmp_path, edges_csv="n,w,b,a\n9,0.5,b,a\n9,2,c,b\n", nodes_csv="age,key,z\n1,a,5\n2,b,6\n3,c,7\n"
     )
-    g = read_graph(edges, nodes, source="a", target="b", weight="w", id="key", columns=["z"])
+    g = read_graph(edges, nodes, source="a", target="b", weight="w", id="key", columns=["z"], scale=False)
     assert g.x.tolist() == [[5], [6], [7]] and g.feature_names == ("z",)
     assert g.adj.toarray().tolist() == [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]]
 
@@ -156,7 +156,7 @@ def test_feature_kinds_become_the_columns_that_a_loop_would_make() -> None:
         "text": ["p q", "q", "  "],
         "vec": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
     }
-    g = read_graph([[0, 1], [1, 2]], table, categorical=["code"], tokens=["text"])
+    g = read_graph([[0, 1], [1, 2]], table, categorical=["code"], tokens=["text"], missing="zero", scale=False)
     names = ("age", "old", "kind=a", "kind=b", "code=7", "code=9", "words:x", "words:y", "text:p", "text:q")
     assert g.feature_names == (*names, "vec[0]", "vec[1]")
     rows = []
@@ -178,17 +178,18 @@ def test_tokens_split_at_the_given_separator() -> None:
 def test_missing_values_are_filled_as_named() -> None:
     edges = [[0, 1], [1, 2], [2, 3], [4, 5]]
     table = {"id": [0, 1, 2, 3, 4, 5], "v": [2.0, None, 6.0, None, None, float("nan")]}
-    assert read_graph(edges, table, missing="zero").x[:, 0].tolist() == [2, 0, 6, 0, 0, 0]
-    assert read_graph(edges, table, missing="mean").x[:, 0].tolist() == [2, 4, 6, 4, 4, 4]
+    assert read_graph(edges, table, missing="zero", scale=False).x[:, 0].tolist() == [2, 0, 6, 0, 0, 0]
+    assert read_graph(edges, table, missing="mean", scale=False).x[:, 0].tolist() == [2, 4, 6, 4, 4, 4]
     # 1 has neighbours 2.0 and 6.0; 3 has 6.0; 4 and 5 reach nothing known
-    assert read_graph(edges, table, missing="propagate").x[:, 0].tolist() == [2, 4, 6, 6, 4, 4]
+    assert read_graph(edges, table, missing="propagate", scale=False).x[:, 0].tolist() == [2, 4, 6, 6, 4, 4]
     with pytest.raises(InputError, match=r"Column 'v' of the features misses 4 of 6 values, first in row 2"):
-        read_graph(edges, table)
+        read_graph(edges, table, missing="error")
+    assert read_graph(edges, table, scale=False).x[:, 0].tolist() == [2, 4, 6, 4, 4, 4]  # by its role: the median
 
 
 def test_neighbours_fill_wave_by_wave_and_categories_too() -> None:
     table = {"id": [0, 1, 2, 3], "c": ["a", None, "", "b"]}
-    g = read_graph([[0, 1], [1, 2], [2, 3], [1, 3]], table, missing="propagate")
+    g = read_graph([[0, 1], [1, 2], [2, 3], [1, 3]], table, missing="propagate", scale=False)
     # node 1: mean of a (0) and b (3); node 2: only 3 is known in the same wave
     assert g.x.tolist() == [[1, 0], [0.5, 0.5], [0, 1], [0, 1]]
 
@@ -206,7 +207,8 @@ def test_nodes_of_one_file_only_follow_the_named_choice() -> None:
     assert nodes(unmatched="keep", missing="zero") == [0, 1, 5, 7]
     assert nodes(unmatched="drop") == [0, 1]
     assert read_graph([[0, 1]], table, unmatched="keep").node_ids.tolist() == [0, 1, 5]
-    assert read_graph(edges, {"id": [0, 1], "v": [1.0, 2.0]}, missing="mean").x[:, 0].tolist() == [1, 2, 1.5]
+    g = read_graph(edges, {"id": [0, 1], "v": [1.0, 2.0]}, missing="mean", scale=False)
+    assert g.x[:, 0].tolist() == [1, 2, 1.5]
 
 
 def test_a_matrix_of_features_belongs_to_nodes_by_place(tmp_path: Path) -> None:

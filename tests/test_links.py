@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -84,12 +85,28 @@ def test_test_edges_do_not_choose_the_rows() -> None:
     assert a.settings == b.settings and a["auc"] == pytest.approx(100 - b["auc"])
 
 
+class Seen(Smoother):
+    """Notes the graphs that any clone of it was given, in the list that its class holds."""
+
+    graphs: ClassVar[list[Graph]] = []
+
+    def fit_transform(self, graph: Graph) -> np.ndarray:
+        self.graphs.append(graph)
+        return super().fit_transform(graph)
+
+
 def test_estimator_is_cloned_and_gets_the_training_graph() -> None:
     graph = community_graph()
-    estimator = Smoother(seed=5)
+    estimator = Seen(seed=5)
+    Seen.graphs.clear()
+    for given in (None, split_edges(graph, seed=2)):
+        predict_links(estimator, graph, split=given, seed=2)
     split = split_edges(graph, seed=2)
-    predict_links(estimator, graph, split=split)
-    assert not hasattr(estimator, "seen_")
+    held_out = {tuple(pair) for pair in np.sort(np.concatenate([split.val, split.test]), axis=1).tolist()}
+    assert len(Seen.graphs) == 2 and not hasattr(estimator, "seen_")
+    for seen in Seen.graphs:
+        edges = {tuple(pair) for pair in seen.edges().tolist()}
+        assert not edges & held_out and edges | held_out == {tuple(pair) for pair in graph.edges().tolist()}
 
 
 def test_rewiring_held_out_edges_changes_no_bit_of_the_vectors() -> None:

@@ -61,10 +61,47 @@ def test_time_against_nodes_marks_where_a_method_stops(tmp_path: Path) -> None:
         path=tmp_path / "t.png",
     )
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.texts] == ["GCA at 1e5: out of memory", "ProGCL at 1e5: time limit"]
-    first, second = (text.get_position()[1] for text in axes.texts)
-    assert first - second >= 9  # points: one below the other
+    texts = {text.get_text(): text for text in axes.texts}
+    assert [*texts] == ["GCA", "ProGCL", "DMAT-i"]
+    low, high = (np.log10(texts[name].xy[1]) for name in ("GCA", "ProGCL"))
+    assert high - low >= 0.119  # one above the other
+    marks = {line.get_marker() for line in axes.lines}
+    assert {"X", "^"} <= marks
+    assert axes.get_legend_handles_labels()[1] == ["out of memory at the next size", "time limit at the next size"]
     assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_a_line_of_accuracy_never_runs_backwards() -> None:
+    figure = plots.convergence({"nmi": ([1, 10], [3, 4])}, {"x": ([46.4, 45.4, 60.0], [1, 2, 3]), "y": ([21.0], [5])})
+    line = figure.axes[1].lines[0]
+    assert line.get_xdata().tolist() == [45.4, 46.4, 60.0] and line.get_ydata().tolist() == [2, 1, 3]
+    assert figure.axes[1].get_xscale() == "linear" and figure.axes[1].get_xlim()[0] == 0
+    wide = plots.convergence({"nmi": ([1, 10], [3, 4])}, {"x": ([1.0, 300.0], [1, 2])}).axes[1]
+    ticks = [wide.xaxis.get_major_formatter()(value, 0) for value in (1, 20, 500)]
+    assert wide.get_xscale() == "log" and ticks == ["1", "20", "500"]
+
+
+def test_many_groups_differ_by_colour_or_shape_and_are_named_rightly() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 20
+    axes = plots.map_vectors(rng.normal(size=(60, 4)), y, kind="cluster").axes[0]
+    looks = {(part.get_facecolor().tobytes(), len(part.get_paths()[0].vertices)) for part in axes.collections}
+    assert len(looks) == 20
+    assert axes.get_legend_handles_labels()[1] == [f"cluster {i}" for i in range(20)]
+    crowded = plots.map_vectors(rng.normal(size=(60, 4)), np.arange(60) % 30, kind="cluster")
+    assert [text.get_text() for text in crowded.axes[0].texts] == [str(i) for i in range(30)] and not crowded.legends
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_ending_chooses_the_format_and_the_bytes_repeat(tmp_path: Path, ending: str, magic: bytes) -> None:
+    paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
+    for path in paths:
+        plots.bars(["x", "y"], {"one": [1.0, 2.0]}, y="percent", path=path)
+    assert paths[0].read_bytes()[: len(magic)] == magic and paths[0].read_bytes() == paths[1].read_bytes()
+    with pytest.raises(InputError, match="`tuplet report` writes pages"):
+        plots.save_figure(None, tmp_path / "map.html")
+    with pytest.raises(InputError, match="A picture ends in"):
+        plots.save_figure(None, tmp_path / "map.jpg")
 
 
 def test_histograms_are_shares() -> None:

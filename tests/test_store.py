@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import scipy.sparse as sp
 import tuplet.io.folder as module
 from tests.conftest import random_graph
 from tuplet import Graph, InputError, load_dataset
+from tuplet._files import file_sum
+from tuplet.io import _content
 from tuplet.io.folder import open_graph, save_graph
 
 
@@ -61,7 +64,7 @@ def test_an_existing_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **more: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "write_meta", broken)
@@ -113,3 +116,124 @@ def test_damage_is_named(tmp_path: Path) -> None:
     assert open_graph(g).n_nodes == 30  # lengths agree; only the checksum tells
     with pytest.raises(InputError, match=r"weights\.npy has another checksum"):
         open_graph(g, check=True)
+
+
+@pytest.mark.parametrize("part", ["x_indptr", "x_indices", "x_data"])
+def test_sparse_features_that_do_not_fit_are_named(tmp_path: Path, part: str) -> None:
+    """Also where the file, its entry and its checksum agree: the arrays of another graph."""
+    g = random_graph()
+    folder = save_graph(g.with_(x=sp.csr_array(np.where(g.x > 1, g.x, 0))), tmp_path / "g")
+    array = np.load(folder / f"{part}.npy")[:-1]
+    np.save(folder / f"{part}.npy", array)
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"][part] |= {"shape": list(array.shape), "blake2b": file_sum(folder / f"{part}.npy")}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match=r"sparse features|damaged"):
+        open_graph(folder, check=True)
+
+
+@pytest.fixture(scope="module")
+def stored_cora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_graph(load_dataset("cora"), tmp_path_factory.mktemp("store") / "cora")
+
+
+@pytest.mark.parametrize("name", ["indices", "indptr", "x_indices", "x_indptr"])
+def test_single_bit_flips_end_in_a_clean_error(stored_cora: Path, tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(0)
+    place = tmp_path / "g"
+    shutil.copytree(stored_cora, place)
+    data = (place / f"{name}.npy").read_bytes()
+    caught = 0
+    for bit in rng.integers(8 * 128, 8 * len(data), 50):  # after the header
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << (bit % 8)
+        (place / f"{name}.npy").write_bytes(changed)
+        with pytest.raises(InputError, match="damaged") as error:
+            open_graph(place, verify=True)
+        assert "\n" not in str(error.value)
+        made_to_fit(place, name)
+        try:
+            graph = open_graph(place, verify=True)
+        except InputError:
+            caught += 1
+            continue
+        assert graph.indices.min() >= 0 and graph.indices.max() < graph.n_nodes  # a valid graph, though another one
+        assert (np.diff(graph.indptr) >= 0).all() and graph.x.indices.max() < graph.x.shape[1]
+        assert np.isfinite((graph.adj @ graph.x).sum())
+    assert caught > 20
+
+
+def made_to_fit(place: Path, name: str) -> None:
+    """Write the checksum of the changed file into meta.json."""
+    meta = json.loads((place / "meta.json").read_text())
+    meta["arrays"][name]["blake2b"] = module.file_sum(place / f"{name}.npy")
+    (place / "meta.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("indices", 3, 30, "outside 0 to 29"),
+        ("indices", 3, -1, "outside 0 to 29"),
+        ("indptr", 4, 10**6, "indptr falls at row"),
+        ("weights", 2, np.nan, "weights holds nan"),
+        ("weights", 2, -1.0, r"weights holds -1\.0"),
+        ("x_indices", 5, 7, "outside 0 to 6"),
+        ("x_indptr", 5, -3, "x_indptr falls"),
+        ("x_data", 5, np.inf, "x_data holds inf"),
+        ("y", 0, -2, "y holds -2"),
+        ("y", 0, 2**40, "y holds 1099511627776"),
+    ],
+)
+def test_content_is_checked_also_where_checksums_fit(
+    tmp_path: Path, name: str, place: int, value: float, message: str
+) -> None:
+    g = random_graph(weighted=True)
+    g = g.with_(x=sp.csr_array(np.where(g.x > 0, g.x, 0)))
+    folder = save_graph(g, tmp_path / "g")
+    array = np.load(folder / f"{name}.npy")
+    array[place] = value
+    np.save(folder / f"{name}.npy", array)
+    made_to_fit(folder, name)
+    with pytest.raises(InputError, match=message):
+        open_graph(folder)
+
+
+def test_order_within_rows_is_checked_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_content, "_BLOCK", 7)
+    g = random_graph(p=0.4)
+    assert open_graph(save_graph(g, tmp_path / "whole")).fingerprint() == g.fingerprint()
+    starts = set(g.indptr.tolist())
+    for place in range(1, 60):
+        if place in starts:
+            continue
+        folder = save_graph(g, tmp_path / f"g{place}")
+        array = np.load(folder / "indices.npy")
+        array[[place - 1, place]] = array[[place, place - 1]]
+        np.save(folder / "indices.npy", array)
+        with pytest.raises(InputError, match=r"not in order near entry|self loops"):
+            open_graph(folder)
+
+
+def test_a_second_open_reads_no_index_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_graph(random_graph(), tmp_path / "g")
+    open_graph(folder)
+    monkeypatch.setattr(_content, "_check_rows", lambda *a: pytest.fail("checked again"))
+    open_graph(folder)
+    monkeypatch.undo()
+    array = np.load(folder / "indices.npy")
+    array[0] = 99
+    np.save(folder / "indices.npy", array)
+    with pytest.raises(InputError, match="outside"):
+        open_graph(folder)
+
+
+def test_arrays_of_another_byte_order_are_refused(tmp_path: Path) -> None:
+    folder = save_graph(random_graph(), tmp_path / "g")
+    array = np.load(folder / "indptr.npy")
+    np.save(folder / "indptr.npy", array.astype(">i8"))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["indptr"]["dtype"] = ">i8"
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match="byte order"):
+        open_graph(folder)

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
 import tuplet.rows.kmeans as km
-from tests.conftest import random_graph
+from tests.conftest import anywhere, random_graph
 from tuplet import metrics
 from tuplet._check import InputError
 from tuplet.evaluation.results import Result, repeat
@@ -91,7 +91,7 @@ def test_k_may_differ_from_the_number_of_classes() -> None:
     z, graph = blobs(4)
     assert cluster_nodes(z, graph, 2)["accuracy"] == pytest.approx(50, abs=5)
     assert 0 < cluster_nodes(z, graph, 9)["accuracy"] < 90
-    y = np.where(np.arange(160) < 10, -1, np.arange(160) % 2 + 3)
+    y = np.where(anywhere(160, 10), -1, np.arange(160) % 2 + 3)
     result = cluster_nodes(z, graph, y=y)  # classes 3 and 4
     assert (result.sizes["clusters"], result.sizes["labelled"]) == (2, 150)
 

@@ -13,7 +13,7 @@ from tests.reference import dense_filter, dense_operator, dense_pagerank
 from tuplet import DMATi, Graph, GraphFilter, InputError
 from tuplet.filters.live import LiveRows
 from tuplet.filters.weights import heat, markov, ppr
-from tuplet.models.new_nodes import embed_changed, embed_new, follow, local_rows
+from tuplet.models.new_nodes import embed_changed, embed_new, filter_of, follow, local_rows
 
 TOL = 1e-5
 
@@ -176,3 +176,17 @@ def test_bad_changes_are_refused() -> None:
         with pytest.raises(InputError, match=message):
             call()
     assert live.n_nodes == 20
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 1.0])
+def test_new_nodes_are_filtered_as_the_model_was(r: float) -> None:
+    """alpha, r and tol of the model reach the local filter: as if the whole graph were filtered again."""
+    whole = random_graph(40, 6, p=0.2, seed=3)
+    keep = np.arange(38)
+    old = Graph.from_scipy(whole.adj[:38][:, :38], whole.x[keep])
+    edges = [(u, v) for u, v in whole.edges().tolist() if v >= 38]
+    model = DMATi((8, 4), alpha=0.3, r=r, max_steps=2, device="cpu").fit(old)
+    chosen = filter_of(model)
+    assert (chosen.weights, chosen.r, chosen.tol) == (ppr(0.3), r, 1e-4)
+    got = embed_new(model, old, whole.x[38:], edges, tol=1e-6)
+    assert np.allclose(got, model.transform(Graph.from_scipy(whole.adj, whole.x))[38:], atol=2e-3)

@@ -13,9 +13,36 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuplet._moved import MovedModules
+
+if TYPE_CHECKING:  # the same names as below, for type checkers
+    from tuplet import baselines as baselines
+    from tuplet import losses as losses
+    from tuplet import metrics as metrics
+    from tuplet._check import InputError as InputError
+    from tuplet.datasets import load_dataset as load_dataset
+    from tuplet.evaluation import theory as theory
+    from tuplet.evaluation.tasks import classify_nodes as classify_nodes
+    from tuplet.evaluation.tasks import cluster_nodes as cluster_nodes
+    from tuplet.evaluation.tasks import predict_links as predict_links
+    from tuplet.evaluation.tasks import repeat as repeat
+    from tuplet.filters import GraphFilter as GraphFilter
+    from tuplet.filters import weights as weights
+    from tuplet.graph import Graph as Graph
+    from tuplet.graph import synth as synth
+    from tuplet.graph.splits import split_edges as split_edges
+    from tuplet.graph.splits import split_nodes as split_nodes
+    from tuplet.io import read_graph as read_graph
+    from tuplet.models.dmat import DMAT as DMAT
+    from tuplet.models.dmat import DMT as DMT
+    from tuplet.models.dmat import DMATi as DMATi
+    from tuplet.models.saving import load as load
+    from tuplet.models.selfdmat import SelfDMAT as SelfDMAT
+    from tuplet.pages import report as report
+    from tuplet.training.config import TrainConfig as TrainConfig
+    from tuplet.training.loop import train as train
 
 _HOMES = {
     "InputError": "tuplet._check",
@@ -55,15 +82,17 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 __all__ = [*_HOMES, *_MODULES]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(_MODULES[name])
-    else:
-        raise AttributeError(f"module 'tuplet' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = getattr(importlib.import_module(_HOMES[name]), name)
+        elif name in _MODULES:
+            value = importlib.import_module(_MODULES[name])
+        else:
+            raise AttributeError(f"module 'tuplet' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ import math
 import operator
 import os
 from collections.abc import Iterable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,35 @@ class InputError(ValueError):
 
     def __init__(self, text: str) -> None:
         super().__init__(" ".join(text.split("\n")) if "\n" in text else text)
+
+
+SPELLING: ContextVar[str] = ContextVar("SPELLING", default="python")  # or "flags": how hints name options
+
+
+def option(name: str, value: Any = None) -> str:
+    """An option as the user would write it: a Python argument, or a flag where SPELLING says "flags".
+
+    >>> option("unmatched", "keep"), option("header", False), option("columns", ["a", "b"]), option("label")
+    ("unmatched='keep'", 'header=False', "columns=['a', 'b']", 'label=..')
+    >>> token = SPELLING.set("flags")
+    >>> option("unmatched", "keep"), option("header", False), option("columns", ["a", "b"]), option("label")
+    ('--unmatched keep', '--no-header', '--columns a,b', '--label ..')
+    >>> SPELLING.reset(token)
+    """
+    if SPELLING.get() != "flags":
+        return f"{name}={'..' if value is None else repr(value)}"
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    if isinstance(value, str) or value is None:
+        return f"--{flag} {'..' if value is None else value}"
+    return f"--{flag} {','.join(map(str, value))}" if isinstance(value, Iterable) else f"--{flag} {value}"
+
+
+def nearest(value: Any, known: Iterable[Any]) -> str:
+    """ " Did you mean 'x'?" for the known name that is most like `value`; nothing if none is."""
+    near = difflib.get_close_matches(str(value), [str(name) for name in known], n=1, cutoff=0.4)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class MissingExtraError(ImportError):
@@ -68,9 +98,9 @@ def check_choice(name: str, value: T, choices: Iterable[T]) -> T:
     known = list(choices)
     if value in known:
         return value
-    near = difflib.get_close_matches(str(value), [str(c) for c in known], n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name} {value!r} is not known.{hint} Choose one of: {', '.join(map(str, known))}.")
+    raise InputError(
+        f"{name} {value!r} is not known.{nearest(value, known)} Choose one of: {', '.join(map(str, known))}."
+    )
 
 
 def check_finite(

@@ -42,7 +42,9 @@ def new_file(target: Path) -> Iterator[Path]:
         yield partial
         _sync(partial)
         partial.replace(target)
-    except OSError as error:
+    except Exception as error:
+        if not _is_io(error):
+            raise
         raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
     finally:
         with suppress(OSError):
@@ -60,10 +62,17 @@ def new_folder(target: Path) -> Iterator[Path]:
         for file in partial.iterdir():
             _sync(file)
         put_in_place(partial, target)
-    except OSError as error:
+    except Exception as error:
+        if not _is_io(error):
+            raise
         raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _is_io(error: Exception) -> bool:
+    """Whether the disk failed: also as safetensors tells it, which wraps the system's error in one of its own."""
+    return isinstance(error, OSError) or (type(error).__name__ == "SafetensorError" and "I/O error" in str(error))
 
 
 def put_in_place(partial: Path, target: Path) -> None:

@@ -221,7 +221,7 @@ def _scores(positives: ArrayLike, negatives: ArrayLike) -> tuple[NDArray[Any], N
 
 
 def _truth_and_scores(positives: ArrayLike, negatives: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """1 for each positive and 0 for each negative, and their scores. Only the order counts, so infinities may stay."""
+    """1 for each positive and 0 for each negative, and their scores; only the order counts, so infinity may come."""
     p, q = (part.ravel() for part in _scores(positives, negatives))
     return np.repeat([1, 0], [p.size, q.size]), np.clip(np.concatenate([p, q]), -1e300, 1e300)
 

@@ -1,26 +1,37 @@
-"""Figures: the map of vectors, convergence, tau0, negative hardness, time against nodes.
+"""Figures: the map of vectors, convergence, tau0, negative hardness, time against nodes, bars.
 
-Each function returns a matplotlib Figure, and writes it as PNG when `path` is given (whole or not at all). No
-global state of matplotlib is touched. Needs the extra `plot`.
+Each function returns a matplotlib Figure, and writes it as PNG, SVG or PDF by the ending of `path`, if given (whole
+or not at all). No global state of matplotlib is touched. Needs the extra `plot`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tuplet._check import InputError, check_out_path, need_extra
-from tuplet._files import new_file
+from tuplet._check import InputError
 from tuplet._seed import seed_of, stream
+from tuplet.pages.colours import UNKNOWN, group_colours
+from tuplet.pages.style import (
+    GREY,
+    INK,
+    MARKERS,
+    apart,
+    dress,
+    figure_of,
+    legend,
+    panels_of,
+    plain_log,
+    save_figure,
+)
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000")
-GREY = "#999999"
-INK = "#333333"
+COLOURS = tuple(group_colours(8))
+NAMED = 24  # groups that a legend lists; of more, each group's name stands on the map
+_PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
 _PAPER_NAMES = {"amazon-photo": "Amazon Photo", "coauthor-cs": "Coauthor CS", "coauthor-phy": "Coauthor Physics"}
 
 
@@ -46,16 +57,12 @@ def map_panels(
         raise InputError(f"The panels have {[p.shape[0] for p in panels]} rows. Give the same nodes in each.")
     rows = np.sort(stream(seed, "map sample").permutation(n)[:sample])
     labels = np.full(len(rows), -1) if y is None else np.asarray(y)[rows]
-    figure = _figure(12.0, 4.2)
+    figure = figure_of(12.0, 4.2)
     for place, (panel, title) in enumerate(zip(panels, titles), start=1):
         axes = figure.add_subplot(1, len(panels), place)
-        _scatter(axes, tsne(panel[rows], seed=seed), labels, label_names)
-        _dress(axes, title)
-        axes.set_xticks([])
-        axes.set_yticks([])
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    if 0 < len(names) <= 16:
-        figure.legend(handles, names, loc="outside lower center", ncols=min(8, len(names)), frameon=False, fontsize=8)
+        _scatter(axes, tsne(panel[rows], seed=seed), labels, label_names, "class")
+        dress(axes, title)
+    _map_legend(figure, 8)
     return _finished(figure, path)
 
 
@@ -64,21 +71,21 @@ def map_vectors(
     y: ArrayLike | None = None,
     *,
     label_names: Sequence[str] = (),
+    kind: str = "class",
     title: str = "",
     seed: int = 0,
     path: str | os.PathLike[str] | None = None,
 ) -> Any:
-    """One t-SNE map of the vectors `z` (n, d), coloured by `y` (n,): classes or clusters, -1 grey."""
+    """One t-SNE map of the vectors `z` (n, d), coloured by `y` (n,), -1 grey.
+
+    `kind` is what y holds, "class" or "cluster"; groups without a name are called so, with their number.
+    """
     labels = np.full(z.shape[0], -1) if y is None else np.asarray(y)
-    figure = _figure(7.0, 6.4)
+    figure = figure_of(7.0, 6.4)
     axes = figure.add_subplot()
-    _scatter(axes, tsne(z, seed=seed), labels, label_names)
-    _dress(axes, title)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    handles, names = axes.get_legend_handles_labels()
-    if y is not None and 0 < len(names) <= 16:
-        figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False, fontsize=8)
+    _scatter(axes, tsne(z, seed=seed), labels, label_names, kind)
+    dress(axes, title)
+    _map_legend(figure, 5)
     return _finished(figure, path)
 
 
@@ -110,24 +117,37 @@ def convergence(
     `curves` maps a metric to (steps, values), `times` a method to (seconds, accuracies); one point becomes a dot.
     `chosen` draws the step at which the recipe stops.
     """
-    figure = _figure(11.0, 4.2)
+    figure = figure_of(11.0, 4.2)
     left, right = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
-    for (name, (steps, values)), colour in zip(curves.items(), COLOURS):
+    for (name, (steps, values)), colour in zip(curves.items(), group_colours(len(curves))):
         left.plot(steps, values, color=colour, label=name, linewidth=1.6)
     if chosen is not None:
         left.axvline(chosen, color=GREY, linestyle=":", linewidth=1.2)
         left.annotate(" recipe", (chosen, 2), color=GREY, fontsize=8)
-    _dress(left, title or "Metrics while training", "training steps", "percent")
     left.set_xscale("log")
+    plain_log(left.xaxis)
+    dress(left, title or "Metrics while training", "training steps", "percent")
     left.set_ylim(0, 100)
-    _legend(left)
-    for (name, (seconds, values)), colour in zip(times.items(), _many_colours(len(times))):
-        alone = np.size(seconds) == 1
-        right.plot(seconds, values, color=colour, marker="o" if alone else None, linewidth=1.6, label=name)
-    _dress(right, "Accuracy against time", "seconds, filter included", "accuracy, percent")
-    right.set_xscale("log")
-    _legend(right)
+    legend(left, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6)
+    _accuracy_by_time(right, times)
     return _finished(figure, path)
+
+
+def _accuracy_by_time(axes: Any, times: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> None:
+    """A dot for each run, since each was timed by itself; a thin line through them in the order of time."""
+    for (name, (seconds, values)), colour in zip(times.items(), group_colours(len(times))):
+        order = np.argsort(seconds, kind="stable")
+        across, up = np.ravel(seconds)[order], np.ravel(values)[order]
+        axes.plot(across, up, color=colour, linewidth=1.0, alpha=0.5)
+        axes.plot(across, up, color=colour, marker="o", markersize=4, linestyle="none", label=name)
+    dress(axes, "Accuracy against time, one dot a run", "seconds, filter included", "accuracy, percent")
+    ends = np.concatenate([np.ravel(seconds) for seconds, _ in times.values()] or [np.ones(1)])
+    if len(ends) and ends.max() > 20 * ends.min() > 0:
+        axes.set_xscale("log")
+        plain_log(axes.xaxis)
+    else:
+        axes.set_xlim(left=0)
+    legend(axes, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4)
 
 
 def tau0_panels(
@@ -138,7 +158,7 @@ def tau0_panels(
     path: str | os.PathLike[str] | None = None,
 ) -> Any:
     """One histogram of tau0 (paper, Eq. 8) a dataset: `histograms` maps it to (bin edges, node counts)."""
-    figure, panels = _grid(len(histograms))
+    figure, panels = panels_of(len(histograms))
     for axes, (name, (edges, counts)) in zip(panels, histograms.items()):
         ends, share = np.asarray(edges), np.asarray(counts) / max(1, np.sum(counts))
         axes.stairs(share, ends, fill=True, color=COLOURS[0], alpha=0.75)
@@ -147,8 +167,8 @@ def tau0_panels(
                 axes.axvline(value[name], color=colour, linewidth=1.2, label=f"{text} {value[name]:.3g}")
         if np.all(ends > 0):
             axes.set_xscale("log")
-        _dress(axes, dataset_title(name), "tau0", "share of nodes")
-        _legend(axes)
+        dress(axes, dataset_title(name), "tau0", "share of nodes")
+        legend(axes)
     return _finished(figure, path)
 
 
@@ -162,16 +182,16 @@ def hardness_panels(
 
     `histograms` maps dataset -> source -> counts in the bins `edges`, which all share.
     """
-    figure, panels = _grid(len(histograms))
+    figure, panels = panels_of(len(histograms))
     ends = np.asarray(edges)
     for axes, (name, lines) in zip(panels, histograms.items()):
         for (source, counts), colour in zip(lines.items(), COLOURS):
             share = np.asarray(counts) / max(1, np.sum(counts))
             axes.stairs(share, ends, color=colour, linewidth=1.4, label=source)
-        _dress(axes, dataset_title(name), "cosine similarity", "share of negative pairs")
+        dress(axes, dataset_title(name), "cosine similarity", "share of negative pairs")
         axes.set_xlim(ends[0], ends[-1])
         axes.set_xticks(np.linspace(ends[0], ends[-1], 5))
-    _legend(panels[0])
+    legend(panels[0])
     return _finished(figure, path)
 
 
@@ -186,39 +206,66 @@ def time_against_nodes(
 
     `lines` maps a method to its (nodes, seconds); `stops` to the (nodes, reason) at which it could not go on.
     """
-    figure = _figure(7.5, 5.0)
+    figure = figure_of(9.0, 5.4)
     axes = figure.add_subplot(1, 1, 1)
-    ends: list[tuple[float, float]] = []
-    for (name, points), colour in zip(lines.items(), _many_colours(len(lines))):
-        if not points:
-            continue
-        nodes, seconds = zip(*sorted(points))
-        width = 2.8 if "DMAT" in name else 1.2
-        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=width, label=name)
-        stop = (stops or {}).get(name)
-        if stop is not None:
-            end = (nodes[-1], seconds[-1])
-            below = sum(
-                other[0] == end[0] and 0.8 < other[1] / end[1] < 1.25 for other in ends
-            )  # texts at this place
-            ends.append(end)
-            axes.plot(*end, marker="X", markersize=9, color=colour)
-            text = f"{name} at {stop[0]:.0e}: {stop[1]}".replace("e+0", "e")
-            offset = (7, 4 - 9 * below)
-            axes.annotate(text, end, offset, textcoords="offset points", color=colour, fontsize=7)
+    drawn = {name: sorted(points) for name, points in lines.items() if points}
+    methods = list(dict.fromkeys(name.split(",")[0] for name in drawn))  # "DMAT-i, GPU" is DMAT-i
+    colours = dict(zip(methods, group_colours(len(methods))))
+    reasons = dict(zip(dict.fromkeys(reason for _, reason in (stops or {}).values()), "X^sD"))
+    notes = []
+    for name, points in drawn.items():
+        nodes, seconds = zip(*points)
+        colour, ours = colours[name.split(",")[0]], "DMAT" in name
+        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=2.8 if ours else 1.2)
+        if name in (stops or {}):
+            marker = reasons.get((stops or {})[name][1], "X")
+            axes.plot(nodes[-1], seconds[-1], marker=marker, markersize=8, color=colour)
+        notes.append((nodes[-1], seconds[-1], name, colour, ours))
+    for reason, marker in reasons.items():
+        axes.plot([], [], marker=marker, color=GREY, linestyle="none", label=f"{reason} at the next size")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    _dress(axes, title, "nodes", "seconds")
-    _legend(axes)
+    dress(axes, title, "nodes", "seconds")
+    legend(axes, loc="lower right")
+    _name_ends(axes, notes)
     return _finished(figure, path)
 
 
-def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
-    """Write `figure` as PNG at `path`, whole or not at all."""
-    target = check_out_path(path)
-    with new_file(target) as partial:
-        figure.savefig(partial, format="png", dpi=150)
-    return target
+def _name_ends(axes: Any, notes: list[tuple[float, float, str, str, bool]]) -> None:
+    """Write each line's name at its end, left of the first place and right of the others, none upon another."""
+    places = sorted({note[0] for note in notes})
+    if not places:
+        return
+    axes.set_xlim(places[0] / 4, places[-1] * 12)
+    for place in places:
+        here = [note for note in notes if note[0] == place]
+        side = -1 if place == places[0] else 1
+        heights = apart([float(np.log10(note[1])) for note in here], 0.12)
+        for (_, _, text, colour, ours), height in zip(here, heights):
+            look = {"color": colour, "fontsize": 8, "fontweight": "bold" if ours else "normal", "bbox": _PAPER}
+            where = {"textcoords": "offset points", "va": "center", "ha": "left" if side > 0 else "right"}
+            axes.annotate(text, (place, 10**height), (9 * side, 0), **where, **look)
+
+
+def bars(
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    *,
+    y: str,
+    low: float = 0.0,
+    path: str | os.PathLike[str] | None = None,
+) -> Any:
+    """A group of bars for each of `groups`, one bar for each of `series` (name -> one value a group)."""
+    figure = figure_of(9.0, 3.4)
+    axes = figure.add_subplot()
+    place, width = np.arange(len(groups)), 0.8 / max(1, len(series))
+    for i, ((name, values), colour) in enumerate(zip(series.items(), group_colours(len(series)))):
+        axes.bar(place + width * (i - (len(series) - 1) / 2), values, 0.92 * width, label=name, color=colour)
+    axes.set_xticks(place, groups)
+    axes.set_ylim(bottom=low)
+    dress(axes, "", "", y)
+    legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, len(series)))
+    return _finished(figure, path)
 
 
 def dataset_title(name: str) -> str:
@@ -230,51 +277,33 @@ def dataset_title(name: str) -> str:
     return _PAPER_NAMES.get(name) or (name.upper() if name in ("acm", "dblp") else name.capitalize())
 
 
-def _figure(width: float, height: float) -> Any:
-    module = need_extra("matplotlib.figure", "plot", "Drawing a figure")
-    return module.Figure(figsize=(width, height), layout="constrained", facecolor="white")
-
-
-def _grid(count: int) -> tuple[Any, list[Any]]:
-    if count == 0:
-        raise InputError("There is nothing to draw. Give at least one dataset.")
-    columns = min(4, count)
-    rows = -(-count // columns)
-    figure = _figure(3.2 * columns, 2.7 * rows)
-    return figure, [figure.add_subplot(rows, columns, place) for place in range(1, count + 1)]
-
-
-def _scatter(axes: Any, points: NDArray[Any], labels: NDArray[Any], names: Sequence[str]) -> None:
-    classes = np.unique(labels)
-    for label, colour in zip(classes, _many_colours(len(classes))):
-        here = points[labels == label]
-        shown = GREY if label < 0 else colour
-        name = "unknown" if label < 0 else (names[label] if label < len(names) else f"class {label}")
-        axes.scatter(here[:, 0], here[:, 1], s=4, color=shown, linewidths=0, alpha=0.8, label=name)
+def _scatter(axes: Any, points: NDArray[Any], labels: NDArray[Any], names: Sequence[str], kind: str) -> None:
+    """A dot a row, coloured by group; from the ninth group on another shape as well."""
+    known = [label for label in np.unique(labels) if label >= 0]
+    colours = group_colours(len(known))
+    groups = [(-1, UNKNOWN, "o")] if (labels < 0).any() else []
+    groups += [(label, colours[i], MARKERS[i // 8 % len(MARKERS)]) for i, label in enumerate(known)]
+    for label, colour, marker in groups:
+        here = points[labels == label] if label >= 0 else points[labels < 0]
+        name = "unknown" if label < 0 else _group_name(label, names, kind)
+        axes.scatter(here[:, 0], here[:, 1], s=5, color=colour, marker=marker, linewidths=0, alpha=0.8, label=name)
+        if len(known) > NAMED and label >= 0:
+            text = _group_name(label, names, "")
+            axes.annotate(text, np.median(here, axis=0), ha="center", va="center", fontsize=6, color=INK, bbox=_PAPER)
     axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xticks([])
+    axes.set_yticks([])
 
 
-def _dress(axes: Any, title: str, x: str = "", y: str = "") -> None:
-    axes.set_title(title, loc="left", fontsize=10, color=INK)
-    axes.set_xlabel(x, fontsize=8, color=INK)
-    axes.set_ylabel(y, fontsize=8, color=INK)
-    axes.tick_params(labelsize=7, colors=INK)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(GREY)
+def _group_name(label: int, names: Sequence[str], kind: str) -> str:
+    return str(names[label]) if label < len(names) else f"{kind} {label}".strip()
 
 
-def _legend(axes: Any) -> None:
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False, fontsize=7)
-
-
-def _many_colours(count: int) -> list[Any]:
-    if count <= len(COLOURS):
-        return list(COLOURS)
-    colormaps = need_extra("matplotlib", "plot", "Drawing a figure").colormaps
-    return [colormaps["tab20"](i % 20) for i in range(count)]
+def _map_legend(figure: Any, columns: int) -> None:
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    if 0 < len(names) <= NAMED + 1 and names != ["unknown"]:
+        where = {"loc": "outside lower center", "ncols": min(columns, len(names))}
+        figure.legend(handles, names, frameon=False, fontsize=8, markerscale=2, **where)
 
 
 def _finished(figure: Any, path: str | os.PathLike[str] | None) -> Any:

@@ -12,37 +12,44 @@ KMeansFeatures(n_clusters=3)
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "KMeansFeatures": "kmeans",
-    "DeepWalk": "deepwalk",
-    "SDCN": "sdcn",
-    "AGC": "agc",
-    "SSGC": "ssgc",
-    "AGE": "age",
-    "DGI": "dgi",
-    "GCA": "gca",
-    "ProGCL": "progcl",
-    "FilterSVD": "filtersvd",
-}
-# the name in the paper's tables -> the class here
-NAMES = {("KMeans" if name == "KMeansFeatures" else name): name for name in _HOMES}
+from tuplet.models.registry import class_paths, method_class
+
+if TYPE_CHECKING:
+    from tuplet.baselines.agc import AGC as AGC
+    from tuplet.baselines.age import AGE as AGE
+    from tuplet.baselines.deepwalk import DeepWalk as DeepWalk
+    from tuplet.baselines.dgi import DGI as DGI
+    from tuplet.baselines.filtersvd import FilterSVD as FilterSVD
+    from tuplet.baselines.gca import GCA as GCA
+    from tuplet.baselines.kmeans import KMeansFeatures as KMeansFeatures
+    from tuplet.baselines.progcl import ProGCL as ProGCL
+    from tuplet.baselines.sdcn import SDCN as SDCN
+    from tuplet.baselines.ssgc import SSGC as SSGC
+    from tuplet.models.contract import NodeEstimator
+
+    registry: dict[str, type[NodeEstimator]]
+
+# the class here -> its module; the name in the paper's tables -> the class here
+_HOMES = dict(path.split(":")[::-1] for path in class_paths().values() if path.startswith("tuplet.baselines."))
+NAMES = {name: path.split(":")[1] for name, path in class_paths().items() if path.startswith("tuplet.baselines.")}
 
 __all__ = ["NAMES", "registry", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
-    value: Any
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"tuplet.baselines.{_HOMES[name]}"), name)
-    elif name == "registry":
-        value = {paper: __getattr__(home) for paper, home in NAMES.items()}
-    else:
-        raise AttributeError(f"module 'tuplet.baselines' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+        elif name == "registry":
+            value = {paper: method_class(paper) for paper in NAMES}
+        else:
+            raise AttributeError(f"module 'tuplet.baselines' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from tuplet.baselines._contract import dense_rows
+from tuplet.baselines._input import dense_rows
 from tuplet.graph import Graph
 
 _SPARSE_BELOW = 0.1  # share of non-zeros under which features stay sparse
@@ -165,7 +165,7 @@ class GraphConv(nn.Module):
 
 def make_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot weights and zero bias from `generator`."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out)  # type: ignore[no-untyped-call]
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out, device=torch.get_default_device())  # type: ignore[no-untyped-call]
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

@@ -14,9 +14,10 @@ from torch.nn.functional import elu, normalize
 
 from tuplet._check import check_choice, check_int, check_number
 from tuplet._seed import seed_of, stream, torch_stream
-from tuplet.baselines._contract import Progress, report
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear, to_device
+from tuplet.baselines._input import report
 from tuplet.graph import Graph
+from tuplet.models.contract import Progress
 
 CENTRALITIES = ("degree", "pagerank", "eigenvector")
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import check_int
-from tuplet.baselines._contract import (
-    Baseline,
-    Progress,
-    Rows,
-    checked_features_of,
-    cluster_count,
-    dense_rows,
-    report,
-)
+from tuplet.baselines._input import cluster_count, dense_rows, report
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import laplacian
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 
 
-class AGC(Baseline):
+class AGC(NodeEstimator):
     """The k-order low-pass ((I + S) / 2)^k X with the smallest k after which clusters stop getting tighter.
 
     S is the normalised adjacency with self loops. For k = 1, 2, .. the rows are clustered by spectral clustering of
@@ -31,6 +24,9 @@ class AGC(Baseline):
     k - 1 is taken (at most `max_power`). Afterwards `power_`, `embedding_` (the smoothed rows), `labels_` and
     `distances_` (one for each power tried).
     """
+
+    clusters = True
+    _keeps = ("power_", "distances_")
 
     def __init__(
         self,
@@ -47,11 +43,10 @@ class AGC(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        h = dense_rows(checked_features_of(graph, "AGC"))
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
+        h = dense_rows(graph.x)
         k = cluster_count(self.n_clusters, graph, "AGC")
         step = GraphFilter(laplacian(1, 0.5), tol=1e-7, device=self.device)
-        self.n_features_in_ = h.shape[1]
         self.distances_: list[float] = []
         for power in range(1, check_int("max_power", self.max_power) + 1):
             smoother = step.transform(graph, x=h)
@@ -63,10 +58,14 @@ class AGC(Baseline):
             report(progress, "train", power, self.max_power)
         self.embedding_ = h
         report(progress, "train", 1, 1)
-        return self
 
-    def _embed(self, graph: Graph) -> Rows:
-        return GraphFilter(laplacian(self.power_, 0.5), tol=1e-7, device=self.device).transform(graph)
+    def passes(self) -> tuple[Pass, ...]:
+        """The smoothing of the power found."""
+        return (Pass(GraphFilter(laplacian(self.power_, 0.5), tol=1e-7, device=self.device), lambda x: x),)
+
+    def finish(self, *rows: Rows) -> Rows:
+        """The smoothed rows themselves."""
+        return rows[0]
 
 
 def intra_cluster_distance(x: NDArray[np.float32], labels: NDArray[np.int64]) -> float:

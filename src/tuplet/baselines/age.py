@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,18 +13,19 @@ from torch.nn.functional import binary_cross_entropy, normalize
 
 from tuplet._check import InputError, check_int, check_number
 from tuplet._seed import stream, torch_stream
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count, report
 from tuplet.baselines._gcn import make_linear
+from tuplet.baselines._input import cluster_count, report
 from tuplet.baselines._limit import check_memory
 from tuplet.baselines._pairs import PairSampler
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import laplacian
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.training.batches import pick_device
 
 
-class AGE(Baseline):
+class AGE(NodeEstimator):
     """Smoothed features, then a linear layer that learns from the most and the least similar pairs of nodes.
 
     The filter is (I - L / lambda_max)^`power`, L the normalised Laplacian with self loops. All n x n pairs are
@@ -34,6 +35,10 @@ class AGE(Baseline):
     features). Of those moments the one with the lowest Davies-Bouldin index of its clusters is kept; no labels are
     read. `labels_` come from spectral clustering of the similarities.
     """
+
+    clusters = True
+    dim_parameter = "hidden"
+    _keeps = ("lambda_max_", "scores_", "encoder_")
 
     def __init__(
         self,
@@ -66,17 +71,15 @@ class AGE(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        self.n_features_in_ = checked_features_of(graph, "AGE").shape[1]
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         k = cluster_count(self.n_clusters, graph, "AGE")
         self._check()
         device = pick_device(self.device)
         check_memory("AGE", graph.n_nodes, self.memory_needed(graph), self.memory_limit, device)
         self.lambda_max_ = largest_eigenvalue(graph, seed=self.seed)
-        x = torch.from_numpy(self._smoothed(graph)).to(device)
+        x = torch.from_numpy(self.filtered(graph)[0]).to(device)
         encoder = make_linear(x.shape[1], self.hidden, torch_stream(self.seed, "weights")).to(device)
         self._train(encoder, x, k, progress)
-        return self
 
     def memory_needed(self, graph: Graph) -> int:
         """An estimate in bytes of what `fit(graph)` needs: the positive pairs, rows, and pairs of one batch."""
@@ -146,14 +149,19 @@ class AGE(Baseline):
             self.encoder_ = copy.deepcopy(encoder).cpu()
         return min(best, score)
 
-    def _smoothed(self, graph: Graph) -> Rows:
+    def passes(self) -> tuple[Pass, ...]:
+        """The smoothing, of the features as they are."""
         gamma = min(1.0, 1 / max(self.lambda_max_, 1e-6))
-        return GraphFilter(laplacian(self.power, gamma), tol=1e-6, device=self.device).transform(graph)
+        return (Pass(GraphFilter(laplacian(self.power, gamma), tol=1e-6, device=self.device), lambda x: x),)
 
     @torch.no_grad()
-    def _embed(self, graph: Graph) -> Rows:
-        vectors: Rows = scaled(self.encoder_(torch.from_numpy(self._smoothed(graph)))).numpy()
+    def finish(self, *rows: Rows) -> Rows:
+        """The linear layer's output, scaled."""
+        vectors: Rows = scaled(self.encoder_(torch.from_numpy(rows[0]))).numpy()
         return vectors
+
+    def _blank(self, name: str) -> nn.Linear:
+        return make_linear(self.n_features_in_, self.hidden, torch_stream(self.seed, "weights"))
 
 
 def scaled(z: Tensor) -> Tensor:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from tuplet._check import check_int, need_extra
 from tuplet._seed import seed_of, stream
-from tuplet.baselines._contract import Baseline, Progress, checked_graph, report
+from tuplet.baselines._input import report
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress
 
 
-class DeepWalk(Baseline):
+class DeepWalk(NodeEstimator):
     """Vectors from the edges alone: nodes that occur near each other on random walks come to lie together.
 
     `n_walks` walks of `walk_length` nodes start at every node; edge weights play no part. Skip-gram (gensim) with
     hierarchical softmax as in the paper when `negative` is 0, else with that many negative samples. One worker
     gives the same bits for the same seed; more are faster and do not. `device` is accepted for the common contract.
     """
+
+    needs_features = False
+    inductive = False
+    dim_parameter = "dimensions"
 
     def __init__(
         self,
@@ -45,8 +50,7 @@ class DeepWalk(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        graph = checked_graph(graph, "DeepWalk")
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         for name in ("dimensions", "n_walks", "walk_length", "window", "epochs", "workers"):
             check_int(name, getattr(self, name))
         word2vec = need_extra("gensim.models.word2vec", "baselines", "DeepWalk").Word2Vec
@@ -68,9 +72,7 @@ class DeepWalk(Baseline):
         )
         order = [model.wv.key_to_index[node] for node in range(graph.n_nodes)]
         self.embedding_ = np.ascontiguousarray(model.wv.vectors[order], dtype=np.float32)
-        self.n_features_in_ = graph.n_features
         report(progress, "train", 1, 1)
-        return self
 
 
 def _sentences(graph: Graph, n_walks: int, length: int, seed: int) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +11,23 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, report, rows_of_sum_one
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
+from tuplet.baselines._input import report, rows_of_sum_one
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.training.batches import pick_device
 
 
-class DGI(Baseline):
+class DGI(NodeEstimator):
     """A graph convolution whose nodes can be told from those of a shuffled graph by a summary of the whole.
 
     One layer of `hidden` units with PReLU. The corrupted graph has the rows of X in random order, the summary is
     the sigmoid of the mean vector, the discriminator is bilinear. Training ends after `patience` epochs without a
     lower loss; the weights of the lowest loss are kept. No labels are read.
     """
+
+    dim_parameter = "hidden"
+    _keeps = ("losses_", "encoder_")
 
     def __init__(
         self,
@@ -42,11 +46,10 @@ class DGI(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        self.n_features_in_ = checked_features_of(graph, "DGI").shape[1]
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         device = pick_device(self.device)
         adj, x = _inputs(graph, device)
-        model = _Infomax(self.n_features_in_, check_int("hidden", self.hidden), self.seed).to(device)
+        model = _Infomax(graph.n_features, check_int("hidden", self.hidden), self.seed).to(device)
         optimizer = torch.optim.Adam(model.parameters(), lr=check_number("lr", self.lr, low=0, open_low=True))
         shuffles = torch_stream(self.seed, "shuffles", str(device))
         best, best_epoch, kept = math.inf, 0, model.encoder.state_dict()
@@ -66,12 +69,14 @@ class DGI(Baseline):
                 break
         model.encoder.load_state_dict(kept)
         self.encoder_ = model.encoder
-        self.embedding_ = self._embed(graph)
+        self.embedding_ = self._embed(graph, None)
         report(progress, "train", 1, 1)
-        return self
+
+    def _blank(self, name: str) -> _Encoder:
+        return _Encoder(self.n_features_in_, self.hidden, torch_stream(self.seed, "weights"))
 
     @torch.no_grad()
-    def _embed(self, graph: Graph) -> Rows:
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         device = pick_device(self.device)
         vectors: Rows = self.encoder_.to(device)(*_inputs(graph, device)).cpu().numpy()
         self.encoder_.cpu()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tuplet._check import check_number
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
 from tuplet.baselines._limit import check_memory
-from tuplet.baselines._views import ViewSettings, encode_graph, train_views
+from tuplet.baselines._views import ViewEncoder, ViewSettings, encode_graph, train_views
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.training.batches import pick_device
 
 _MATRICES = 6  # n x n float32 matrices alive at the peak of one step: 4 saved for backward, 2 in use
 
 
-class GCA(Baseline):
+class GCA(NodeEstimator):
     """Two views of the graph agree node by node; unimportant edges and features are dropped more often.
 
     A view drops each edge and each feature column with a probability that falls with its centrality ("degree",
@@ -25,6 +25,9 @@ class GCA(Baseline):
     graph convolutions and a projection head are trained by the symmetric InfoNCE loss over all nodes at once,
     which needs n x n matrices: above `memory_limit` (None: what the device has free) `fit` refuses to start.
     """
+
+    dim_parameter = "hidden"
+    _keeps = ("encoder_",)
 
     def __init__(
         self,
@@ -59,8 +62,7 @@ class GCA(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        self.n_features_in_ = checked_features_of(graph, "GCA").shape[1]
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         settings, device = ViewSettings.of(self), pick_device(self.device)
         temperature = check_number("temperature", self.temperature, low=0, open_low=True)
         check_memory("GCA", graph.n_nodes, self.memory_needed(graph), self.memory_limit, device)
@@ -69,14 +71,16 @@ class GCA(Baseline):
             return (info_nce(u, v, temperature) + info_nce(v, u, temperature)) / 2
 
         self.encoder_ = train_views(graph, settings, contrast, device, progress)
-        self.embedding_ = self._embed(graph)
-        return self
+        self.embedding_ = self._embed(graph, None)
 
     def memory_needed(self, graph: Graph) -> int:
         """An estimate in bytes of what `fit(graph)` needs: the n x n similarities and the layers' rows."""
         return 4 * graph.n_nodes * (_MATRICES * graph.n_nodes + graph.n_features + 16 * self.hidden)
 
-    def _embed(self, graph: Graph) -> Rows:
+    def _blank(self, name: str) -> ViewEncoder:
+        return ViewEncoder(self.n_features_in_, ViewSettings.of(self))
+
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         return encode_graph(self.encoder_, graph, pick_device(self.device))
 
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from tuplet.baselines._contract import (
-    Baseline,
-    Progress,
-    Rows,
-    checked_features_of,
-    cluster_count,
-    dense_rows,
-    report,
-)
+from tuplet.baselines._input import cluster_count, dense_rows, report
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.rows.kmeans import kmeans
 
 
-class KMeansFeatures(Baseline):
+class KMeansFeatures(NodeEstimator):
     """K-Means on the features as they are. `embedding_` are the features themselves, `labels_` the clusters.
 
     `device` is accepted for the common contract; the work is done on the CPU.
@@ -28,6 +21,8 @@ class KMeansFeatures(Baseline):
     np.True_
     """
 
+    clusters = True
+
     def __init__(
         self, n_clusters: int | None = None, *, n_init: int = 10, seed: int = 0, device: str = "auto"
     ) -> None:
@@ -36,14 +31,12 @@ class KMeansFeatures(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        x = checked_features_of(graph, "KMeansFeatures")
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
+        x = graph.x
         k = cluster_count(self.n_clusters, graph, "KMeansFeatures")
-        self.n_features_in_ = x.shape[1]
         self.labels_ = kmeans(x, k, seed=self.seed, n_init=self.n_init, unit_rows=False).labels
         self.embedding_ = dense_rows(x)
         report(progress, "train", 1, 1)
-        return self
 
-    def _embed(self, graph: Graph) -> Rows:
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         return dense_rows(graph.x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of
 from tuplet.baselines._limit import check_memory
-from tuplet.baselines._views import ViewSettings, encode_graph, train_views
+from tuplet.baselines._views import ViewEncoder, ViewSettings, encode_graph, train_views
 from tuplet.baselines.gca import info_nce
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.training.batches import pick_device
 
 _MATRICES = 12  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 4 in use
@@ -24,7 +24,7 @@ _SAMPLE = 200_000  # similarities that the mixture is fitted to
 _EDGE = 1e-4  # similarities are kept this far from 0 and 1, where a beta density may have no bound
 
 
-class ProGCL(Baseline):
+class ProGCL(NodeEstimator):
     """GCA, where from epoch `start` on a negative counts by its hardness and by the chance that it is a true one.
 
     At epoch `start` a mixture of two beta distributions is fitted once to the similarities of sampled negatives;
@@ -32,6 +32,9 @@ class ProGCL(Baseline):
     share it starts from. Each negative is then weighted by its posterior of being true times its similarity,
     scaled to mean 1 for each anchor (the paper's ProGCL-weight). Needs about twice GCA's memory.
     """
+
+    dim_parameter = "hidden"
+    _keeps = ("encoder_",)
 
     def __init__(
         self,
@@ -70,8 +73,7 @@ class ProGCL(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        self.n_features_in_ = checked_features_of(graph, "ProGCL").shape[1]
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         settings, device = ViewSettings.of(self), pick_device(self.device)
         temperature = check_number("temperature", self.temperature, low=0, open_low=True)
         start = check_int("start", self.start, minimum=0)
@@ -89,14 +91,16 @@ class ProGCL(Baseline):
             return (one + weighted_info_nce(v, u, temperature, self.mixture_)) / 2
 
         self.encoder_ = train_views(graph, settings, contrast, device, progress)
-        self.embedding_ = self._embed(graph)
-        return self
+        self.embedding_ = self._embed(graph, None)
 
     def memory_needed(self, graph: Graph) -> int:
         """An estimate in bytes of what `fit(graph)` needs: similarities, weights and the layers' rows."""
         return 4 * graph.n_nodes * (_MATRICES * graph.n_nodes + graph.n_features + 16 * self.hidden)
 
-    def _embed(self, graph: Graph) -> Rows:
+    def _blank(self, name: str) -> ViewEncoder:
+        return ViewEncoder(self.n_features_in_, ViewSettings.of(self))
+
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         return encode_graph(self.encoder_, graph, pick_device(self.device))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,21 +13,15 @@ from torch.nn.functional import mse_loss, relu
 
 from tuplet._check import InputError, check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._contract import (
-    Baseline,
-    Progress,
-    Rows,
-    checked_features_of,
-    cluster_count,
-    report,
-)
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, dense_tensor, make_linear
+from tuplet.baselines._input import cluster_count, report
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.rows.kmeans import kmeans
 from tuplet.training.batches import pick_device
 
 
-class SDCN(Baseline):
+class SDCN(NodeEstimator):
     """An autoencoder and a graph convolution of the same widths, trained towards confident clusters of both.
 
     The autoencoder (`layers` = encoder widths, mirrored back) is pre-trained on the features; the clusters depend
@@ -36,6 +30,10 @@ class SDCN(Baseline):
     KL(P, Q) + `z_weight` KL(P, Z), Z the softmax of the last convolution. `embedding_` holds the codes
     (n, layers[-1]), `labels_` the largest entry of Z as in the paper, `soft_` and `codes_soft_` Z and Q (n, k).
     """
+
+    clusters = True
+    dim_parameter = "layers"
+    _keeps = ("soft_", "codes_soft_", "network_")
 
     def __init__(
         self,
@@ -66,8 +64,7 @@ class SDCN(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        self.n_features_in_ = checked_features_of(graph, "SDCN").shape[1]
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         k = cluster_count(self.n_clusters, graph, "SDCN")
         widths = [check_int("layers", width) for width in self.layers]
         if len(widths) < 2:
@@ -75,13 +72,12 @@ class SDCN(Baseline):
         device = pick_device(self.device)
         x = dense_tensor(graph.x, device)
         adj = Adjacency.of(graph, device).normalised()
-        model = _Network([self.n_features_in_, *widths], k, check_number("mix", self.mix, low=0, high=1), self.seed)
+        model = _Network([graph.n_features, *widths], k, check_number("mix", self.mix, low=0, high=1), self.seed)
         model = model.to(device)
         self._pretrain(model.autoencoder, x, progress)
         self._start_centres(model, x, k)
         self._train(model, adj, x, progress)
         self._keep(model, adj, x)
-        return self
 
     def _pretrain(self, autoencoder: _Autoencoder, x: Tensor, progress: Progress | None) -> None:
         optimizer = torch.optim.Adam(autoencoder.parameters(), lr=1e-3)
@@ -120,8 +116,11 @@ class SDCN(Baseline):
         self.labels_ = self.soft_.argmax(axis=1).astype(np.int64)
         self.network_ = model.cpu()
 
+    def _blank(self, name: str) -> _Network:
+        return _Network([self.n_features_in_, *self.layers], self.soft_.shape[1], self.mix, self.seed)
+
     @torch.no_grad()
-    def _embed(self, graph: Graph) -> Rows:
+    def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         codes: Rows = self.network_.autoencoder(dense_tensor(graph.x, torch.device("cpu")))[0][-1].numpy()
         return codes
 

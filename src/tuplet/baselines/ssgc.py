@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from tuplet.baselines._contract import Baseline, Progress, Rows, checked_features_of, cluster_count
+from tuplet.baselines._input import cluster_count
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import markov
 from tuplet.graph import Graph
+from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.rows.kmeans import scale_rows
 
 
-class SSGC(Baseline):
+class SSGC(NodeEstimator):
     """alpha X + (1 - alpha) / K times the sum of S^k X over k = 1..K: near and far neighbours weigh the same.
 
     S is the normalised adjacency with self loops, K is `hops`. `labels_` come from spectral clustering of the
     linear kernel of the rows, which `unit_rows` scales to unit length for this.
     """
+
+    clusters = True
 
     def __init__(
         self,
@@ -38,17 +41,16 @@ class SSGC(Baseline):
         self.seed = seed
         self.device = device
 
-    def fit(self, graph: Graph, y: Any = None, *, progress: Progress | None = None) -> Self:
-        x = checked_features_of(graph, "SSGC")
+    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
         k = cluster_count(self.n_clusters, graph, "SSGC")
-        self.n_features_in_ = x.shape[1]
-        self.embedding_ = self._filter().transform(graph, progress=progress)
+        self.embedding_ = self._embed(graph, progress)
         rows = scale_rows(self.embedding_, self.unit_rows)
         self.labels_ = spectral_labels(rows, k, seed=self.seed, n_init=self.n_init)
-        return self
 
-    def _filter(self) -> GraphFilter:
-        return GraphFilter(markov(self.hops, self.alpha), tol=1e-6, device=self.device)
+    def passes(self) -> tuple[Pass, ...]:
+        """The mean over the hops, of the features as they are."""
+        return (Pass(GraphFilter(markov(self.hops, self.alpha), tol=1e-6, device=self.device), lambda x: x),)
 
-    def _embed(self, graph: Graph) -> Rows:
-        return self._filter().transform(graph)
+    def finish(self, *rows: Rows) -> Rows:
+        """The filtered rows themselves."""
+        return rows[0]

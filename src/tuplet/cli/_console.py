@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
@@ -27,9 +29,15 @@ DeviceOpt = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[Progress | None]:
-    """A callback `(phase, fraction)` that draws one bar a phase on standard error, with the time left."""
+    """A callback `(phase, fraction)` that draws one bar a phase on standard error, with the time left.
+
+    Where standard error is no terminal it gets a line now and then instead.
+    """
     if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _progress_lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,6 +55,26 @@ def progress_bars(quiet: bool = False) -> Iterator[Progress | None]:
         yield update
 
 
+def _progress_lines(every: float = 10.0) -> Progress:
+    """A callback that writes a line when a phase begins and ends, and every ten seconds between."""
+    began: dict[str, float] = {}
+    told: dict[str, float] = {}
+
+    def update(phase: str, fraction: float) -> None:
+        now = time.monotonic()
+        new, done = phase not in began, fraction >= 1
+        began.setdefault(phase, now)
+        if told.get(phase) == math.inf or not (new or done or now - told[phase] >= every):
+            return
+        told[phase] = math.inf if done else now
+        spent = now - began[phase]
+        left = f", {spent * (1 - fraction) / fraction:.0f} s left" if spent >= 1 and 0 < fraction < 1 else ""
+        sys.stderr.write(f"{phase}: {fraction:.0%}, {spent:.0f} s{left}\n")
+        sys.stderr.flush()
+
+    return update
+
+
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", *, to: TextIO | None = None
 ) -> None:
@@ -57,7 +85,7 @@ def print_table(
 
     table = Table()
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True, min_width=len(column))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # text of the user's is no markup
     stream = to or sys.stdout
@@ -93,7 +121,8 @@ def label_fact(g: Graph, how: Mapping[str, Any] | None = None) -> str:
 
     if g.y is None:
         return "; no labels"
-    column = (how or {}).get("label") or getattr(getattr(g, "preparation", None), "label", None)
+    found = [row["name"] for row in _column_rows(g) if row["role"] == "label"]
+    column = (how or {}).get("label") or (found[0] if found else None)
     named = f" in column {column!r}" if column else ""
     return f"; labels{named}: {g.n_classes} classes on {int(np.count_nonzero(g.y >= 0))} of {g.n_nodes} nodes"
 
@@ -115,7 +144,7 @@ def column_facts(g: Graph) -> dict[str, Any]:
 
 def _column_rows(g: Graph) -> list[dict[str, Any]]:
     preparation = getattr(g, "preparation", None)
-    return [] if preparation is None else list(preparation.rows())
+    return [] if preparation is None else [row._asdict() for row in preparation.rows()]
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tuplet._check import InputError, MissingExtraError
+from tuplet._check import SPELLING, InputError, MissingExtraError
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -22,11 +22,12 @@ class Commands(TyperGroup):
     """The verbs, with one place where errors become a line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb."""
+        """Run the verb; hints of the library name flags, not Python's arguments."""
+        spelling = SPELLING.set("flags")
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted\n")
+        except KeyboardInterrupt as stop:
+            sys.stderr.write(f"interrupted: {one_line(InputError(str(stop)))}\n" if str(stop) else "interrupted\n")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone; nothing to say
@@ -36,6 +37,8 @@ class Commands(TyperGroup):
                 raise  # usage and exits are typer's
             sys.stderr.write(f"error: {one_line(error)}\n")
             raise typer.Exit(FAILED) from None
+        finally:
+            SPELLING.reset(spelling)
 
 
 def debugging() -> bool:

@@ -12,12 +12,19 @@ from tuplet._check import InputError
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
-DEFAULT, WITH_LABELS, WITH_RECIPE = "SelfDMAT", "DMAT", "DMAT-i"
-
 
 def chosen_method(method: str | None, *, labelled: bool, recipe: str | None) -> str:
     """The method that was typed, or the default."""
-    return method or (WITH_LABELS if labelled else DEFAULT if recipe is None else WITH_RECIPE)
+    from tuplet.models.registry import default_method
+
+    return method or default_method(labels=labelled, recipe=recipe is not None)
+
+
+def for_links() -> str:
+    """The method that `tuplet links` measures where none is typed: the paper's."""
+    from tuplet.models.registry import default_method
+
+    return default_method(recipe=True)
 
 
 def typed_params(
@@ -30,7 +37,7 @@ def typed_params(
     extras: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Constructor parameters: the recipe's first, then what was typed; each checked before anything is read."""
-    from tuplet.models.registry import make_estimator
+    from tuplet.models.registry import dim_settings, make_estimator, method_class
 
     defaults = make_estimator(method).get_params(deep=False)
     params: dict[str, Any] = {}
@@ -39,12 +46,13 @@ def typed_params(
 
         params |= estimator_settings(recipe_settings(recipe, method=method))
     if dim is not None:
-        params |= _dim(method, defaults, dim)
+        params |= dim_settings(method, dim)
     if clusters is not None:
         params["n_clusters"] = clusters
+    known = inspect.signature(method_class(method)).parameters
     for name, value in (_setting(text) for text in settings or ()):
         if name in defaults:
-            _check_kind(name, value, defaults[name])
+            _check_kind(name, value, defaults[name], str(known[name].annotation))
         params[name] = value
     for name, value in (extras or {}).items():
         if value is not None and name not in defaults:
@@ -56,10 +64,9 @@ def typed_params(
 
 def build(method: str, params: dict[str, Any], graph: Graph, *, seed: int, device: str) -> Any:
     """The estimator; where it wants the number of clusters and none was typed, the number of classes."""
-    from tuplet.models.registry import make_estimator
+    from tuplet.models.registry import make_estimator, method_class
 
-    defaults = make_estimator(method).get_params(deep=False)
-    if defaults.get("n_clusters", 0) is None and "n_clusters" not in params and graph.n_classes:
+    if method_class(method).clusters and "n_clusters" not in params and graph.n_classes:
         params = {**params, "n_clusters": graph.n_classes}
     return make_estimator(method, **{"seed": seed, "device": device} | params)
 
@@ -90,6 +97,14 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
         raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
 
 
+def check_with_rows(method: str) -> None:
+    """Raise unless models of `method` can keep filtered rows."""
+    from tuplet.models.new_nodes import check_keeps_rows
+    from tuplet.models.registry import method_class
+
+    check_keeps_rows(method_class(method))
+
+
 def _who(name: str, do: str) -> str:
     """The methods that have a parameter `name`, of the constructor or of `fit`."""
     from tuplet._check import MissingExtraError
@@ -106,14 +121,6 @@ def _who(name: str, do: str) -> str:
     return f"Those that {do}: {', '.join(found)}."
 
 
-def _dim(method: str, defaults: dict[str, Any], dim: int) -> dict[str, Any]:
-    if "dim" in defaults:
-        return {"dim": dim}
-    if "layers" in defaults:
-        return {"layers": (*defaults["layers"][:-1], dim)}
-    raise InputError(f"--dim would not be used: {method} has no such setting. It has: {', '.join(sorted(defaults))}.")
-
-
 def _setting(text: str) -> tuple[str, Any]:
     """("lr", 0.001) from "lr=1e-3"; values are read as Python literals, else kept as text."""
     name, equals, value = text.partition("=")
@@ -125,8 +132,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _check_kind(name: str, value: Any, default: Any) -> None:
-    """Raise where `value` is of another kind than the default of the setting."""
+def _check_kind(name: str, value: Any, default: Any, annotation: str) -> None:
+    """Raise where `value` is of another kind than the default of the setting, or than its annotation."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, bool):
         right, wanted = isinstance(value, bool), "True or False"
@@ -141,7 +148,10 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         word = "numbers" if inner in (int, float) else "texts"
         wanted = f"a list of {word}, for example {tuple(default) or ('a', 'b')}"
     else:
-        right, wanted = value is None or number or isinstance(value, str), "a number or text"
+        kinds = {"a number": number and ("int" in annotation or "float" in annotation)}
+        kinds["text"] = isinstance(value, str) and "str" in annotation
+        right = value is None or any(kinds.values())
+        wanted = "None" if "Filter" in annotation else annotation
     if not right:
         raise InputError(f"--set {name}={value!r} is of the wrong kind. Give {wanted}.")
 

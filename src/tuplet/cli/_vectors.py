@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuplet.cli._graph import Options, check_used, is_edge_list, load_graph
+from tuplet.cli._graph import Options, is_edge_list, load_graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tuplet.graph import Graph
     from tuplet.io.vectors import Vectors
 
+_KEEP = {"unmatched": "keep", "missing": "zero"}
 VectorsArg = Annotated[
     Path, typer.Argument(metavar="VECTORS", help="Vectors: Parquet, CSV or .npy, or a folder of Parquet parts.")
 ]
@@ -29,9 +30,8 @@ def graph_and_vectors(path: Path, graph: str, how: Options) -> tuple[Graph, Vect
     if not is_edge_list(graph) or "features" in how:
         g = load_graph(graph, how)
         return g, in_node_order(table, g)
-    check_used(graph, how)  # before the nodes are added, which a stranger did not give
-    known = {"unmatched": "keep", "missing": "zero"} | how
-    g = load_graph(graph, known, features=_nodes(table)).with_(x=None, feature_names=())
+    known = {name: value for name, value in _KEEP.items() if name not in how}
+    g = load_graph(graph, how, features=_nodes(table), **known).with_(x=None, feature_names=())
     return g, in_node_order(table, g)
 
 
@@ -40,10 +40,9 @@ def _nodes(table: Vectors) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from tuplet.io._vector_parts import arrow_ids
-
+    ids = table.ids.astype(str) if table.ids.dtype.kind == "O" else table.ids
     ones = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(2 * len(table.ids), np.float32)), 2)
-    return pa.table({"id": arrow_ids(table.ids), "known": ones})
+    return pa.table({"id": pa.array(ids), "known": ones})
 
 
 def warn(note: str) -> None:

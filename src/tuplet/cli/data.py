@@ -22,6 +22,7 @@ from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, suppo
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
+_GAPS = {"missing": "zero", "unmatched": "keep"}
 datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
 
 
@@ -34,7 +35,8 @@ def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOp
     from tuplet.filters import GraphFilter
 
     tables = is_edge_list(graph) and "features" in how
-    g = load_graph(graph, {"missing": "zero", "unmatched": "keep"} | how if tables else how)
+    gaps = {name: value for name, value in _GAPS.items() if tables and name not in how}
+    g = load_graph(graph, how, **gaps)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
     if as_json:

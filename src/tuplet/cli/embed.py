@@ -56,6 +56,9 @@ def embed(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
     save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
+    with_rows: Annotated[
+        bool, typer.Option("--with-rows", help="Keep the filtered rows in the saved model: --new is fast then.")
+    ] = False,
     model: Annotated[Path | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
     new: Annotated[
         tuple[Path, Path] | None,
@@ -75,14 +78,23 @@ def embed(
         "--clusters": clusters,
         "--set": setting,
     }
-    training |= {"--memory": memory, "--cache": cache, "--checkpoint": checkpoint, "--resume": resume or None}
+    training |= {
+        "--with-rows": with_rows or None,
+        "--memory": memory,
+        "--cache": cache,
+        "--checkpoint": checkpoint,
+        "--resume": resume or None,
+    }
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
+    if with_rows and save_model is None:
+        raise InputError("--with-rows needs --save-model DIR: the rows are kept in the saved model.")
     if model is not None:
         _check_unused(training, how)
+        estimator = _loaded(model)
         g = load_graph(graph, how)
         with progress_bars(quiet) as progress:
-            made = _apply(model, g, new, how, progress)
+            made = _apply(estimator, g, new, how, progress)
     else:
         name = _method.chosen_method(method, labelled="labels" in how, recipe=recipe)
         extras = {"memory": _checked_memory(memory), "cache": _checked_cache(cache)}
@@ -90,12 +102,14 @@ def embed(
             name, recipe=recipe, dim=dim, clusters=clusters, settings=setting, extras=extras
         )
         _method.check_resumable(name, checkpoint, resume)
+        if with_rows:
+            _method.check_with_rows(name)
         g = load_graph(graph, how)
         estimator = _method.build(name, params, g, seed=seed, device=device)
         with progress_bars(quiet) as progress, _saying_how_to_resume(checkpoint):
             _method.fit(estimator, g, progress=progress, checkpoint=checkpoint, resume=resume)
         made = _fitted(estimator, g)
-    target.write(made, g, dtype, save_model)
+    target.write(made, g, dtype, save_model, with_rows)
     _tell(target, made, g, how, as_json)
 
 
@@ -120,6 +134,7 @@ class _Target:
     def checked(cls, out: str, dtype: str, save_model: Path | None) -> _Target:
         """The target of --out, and that of --save-model, if both can be written."""
         from tuplet.io.vectors import check_vectors_path
+        from tuplet.models.saving import check_model_folder
 
         if out == "-":
             if dtype != "float32":
@@ -127,10 +142,10 @@ class _Target:
         else:
             check_vectors_path(out, dtype)
         if save_model is not None:
-            _check_model_folder(save_model)
+            check_model_folder(save_model)
         return cls(None if out == "-" else out)
 
-    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None) -> None:
+    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None, with_rows: bool) -> None:
         """Write vectors and model."""
         from tuplet.io.vectors import write_vectors
 
@@ -138,13 +153,7 @@ class _Target:
             metadata = {"model": repr(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
             write_vectors(self.path, made.z, made.ids, cluster=made.cluster, metadata=metadata, dtype=dtype)
         if save_model is not None:
-            made.estimator.save(save_model)
-
-
-def _check_model_folder(folder: Path) -> None:
-    target = check_out_path(folder)
-    if target.exists() and not (target.is_dir() and ((target / "model.json").is_file() or not any(target.iterdir()))):
-        raise InputError(f"{target} exists and is not a model folder. Choose another place for --save-model.")
+            made.estimator.save(save_model, rows=g if with_rows else None)
 
 
 def _checked_memory(memory: str | None) -> str | None:
@@ -200,22 +209,28 @@ def _fitted(estimator: Any, g: Any) -> _Made:
     z = estimator.embedding_
     clusters = getattr(estimator, "labels_", None)
     clusters = clusters if clusters is not None and len(clusters) == len(z) else None
-    seen = seen_by(g, labels=bool(getattr(estimator, "needs_labels", False)))
+    seen = seen_by(g, labels=estimator.needs_labels)
     return _Made(g.node_ids, z, clusters, seen, estimator)
 
 
-def _apply(folder: Path, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
-    """The vectors of the whole graph, or of new nodes only, by the model in `folder`."""
-    from tuplet.io.seen import seen_by
-    from tuplet.models.dmat import load
+def _loaded(folder: Path) -> Any:
+    """The model in `folder`, if it can embed other graphs: asked before the graph is read."""
+    from tuplet.models.saving import load
 
     estimator = load(folder)
+    estimator.check_inductive()
+    return estimator
+
+
+def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
+    """The vectors of the whole graph, or of new nodes only, by a saved model."""
+    from tuplet.io.seen import seen_by
+
     seen = seen_by(g, labels=False)
-    if getattr(estimator, "needs_labels", False):
+    if estimator.needs_labels:
         seen["labels"] = "unknown"  # the model does not say which
     if new is None:
-        known = inspect.signature(estimator.transform).parameters
-        z = estimator.transform(g, **({"progress": progress} if "progress" in known else {}))
+        z = estimator.transform(g, progress=progress)
         return _Made(g.node_ids, z, None, seen, estimator)
     from tuplet.io.new_nodes import read_new_nodes
     from tuplet.models.new_nodes import embed_new

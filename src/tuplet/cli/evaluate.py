@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuplet._check import InputError
+from tuplet._check import InputError, check_number
 from tuplet.cli._console import (
     JsonOpt,
     QuietOpt,
@@ -80,11 +80,16 @@ def cluster(
     print_table("what they are", *_cluster_rows(described), caption=f"{facts}{written}")
 
 
+def shorten(text: str, most: int = 24) -> str:
+    """`text`, cut where it would push other columns off the screen."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _cluster_rows(described: list[Cluster]) -> tuple[list[str], list[list[str]]]:
     """The table of clusters: its columns and one row each."""
     rows = []
     for found in described:
-        marks = ", ".join(f"{mark.name} ({mark.lift:.1f}x)" for mark in found.marks[:3])
+        marks = ", ".join(f"{shorten(mark.name)} ({mark.lift:.1f}x)" for mark in found.marks[:3])
         classes = ", ".join(f"{name} {share:.0%}" for name, share in found.classes[:2])
         nearest = "" if found.nearest is None else str(found.nearest)
         typical = ", ".join(map(str, found.medoids))
@@ -188,6 +193,7 @@ def theory(
     from tuplet.evaluation.theory import measure
     from tuplet.filters import GraphFilter
 
+    check_number("--temperature", temperature, low=0, open_low=True)
     g, table = graph_and_vectors(vectors, graph, how)
     with progress_bars(quiet) as progress:
         spaces = {} if g.x is None else {"filtered": GraphFilter().transform(g, progress=progress)}

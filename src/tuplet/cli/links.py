@@ -61,7 +61,7 @@ def links(
         if vectors is not None:
             raise InputError(f"{vectors} has seen the edges, so it cannot be tested on them. Leave --vectors out, or "
                              "propose missing edges with --top and --out.")  # fmt: skip
-        name = method or _method.WITH_RECIPE
+        name = method or _method.for_links()
         params = _method.typed_params(name, settings=setting)
         shares = {"val": 0.05 if val is None else val, "test": 0.1 if test is None else test}
         _measure(graph, how, name, params, shares, device, range(seed, seed + seeds), quiet, as_json)
@@ -71,7 +71,7 @@ def links(
     if any(value is not None for value in unused.values()):
         named = " and ".join(flag for flag, value in unused.items() if value is not None)
         raise InputError(f"{named} would not be used: no method is measured. Leave it out.")
-    _propose(graph, how, method or _method.WITH_RECIPE, setting, vectors, top, out, device, seed, quiet, as_json)
+    _propose(graph, how, method or _method.for_links(), setting, vectors, top, out, device, seed, quiet, as_json)
 
 
 def _measure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,7 +96,7 @@ def _maybe_graph(vectors: Path, graph: str | None, how: Options) -> tuple[Any, A
 def draw_map(
     vectors: VectorsArg,
     how: Options,
-    out: Annotated[Path, typer.Option("--out", "-o", help="PNG file to write.")] = Path("map.png"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: .png, .svg or .pdf.")] = Path("map.png"),
     graph: Annotated[
         str | None,
         typer.Option("--graph", "-g", help="Graph whose labels colour the dots; else the clusters do."),
@@ -105,27 +106,27 @@ def draw_map(
     quiet: QuietOpt = False,
 ) -> None:
     """A t-SNE picture of the vectors."""
-    import sys
 
-    from tuplet._check import check_out_path, need_extra
+    from tuplet._check import need_extra
     from tuplet._seed import stream
+    from tuplet.pages.style import check_figure_path
     from tuplet.plots import map_vectors
 
-    if check_out_path(out).suffix.lower() != ".png":
-        raise InputError(f"{out} does not end in .png, and the map is a PNG picture. Choose such a name.")
+    check_figure_path(out)
     need_extra("matplotlib", "plot", "The map")
     g, table = _maybe_graph(vectors, graph, how)
-    colours, names = (table.cluster, ()) if g is None else (g.y, g.label_names)
+    colours, names, kind = (table.cluster, (), "cluster") if g is None else (g.y, g.label_names, "class")
     z, rows = table.z, slice(None)
     if len(z) > sample:
         rows = sorted(stream(seed, "map").choice(len(z), sample, replace=False))  # type: ignore[assignment]
     with progress_bars(quiet) as progress:
-        map_vectors(z[rows], None if colours is None else colours[rows], label_names=names, path=out, seed=seed)
+        shown = None if colours is None else colours[rows]
+        map_vectors(z[rows], shown, label_names=names, kind=kind, path=out, seed=seed)
         if progress is not None:
             progress("draw", 1.0)
-    told = "" if g is None else label_fact(g, how)
-    by = "grey" if colours is None else "coloured by cluster" if g is None else f"coloured by class{told}"
-    sys.stdout.write(f"{out}: {len(z[rows])} of {len(z)} nodes, {by}\n")
+    part = f"{len(z)} nodes" if len(z) <= sample else f"{sample} of {len(z)} nodes"
+    coloured = "" if colours is None else f", coloured by {kind}{'' if g is None else label_fact(g, how)}"
+    sys.stdout.write(f"{out}: map of {part}{coloured}\n")
 
 
 def _place(ids: Any, name: str) -> int:

@@ -9,9 +9,10 @@ from tuplet.datasets._load import (
     datasets,
     fetch_dataset,
     load_dataset,
+    register_dataset,
 )
 
 __all__ = [
     "Dataset", "content_of", "dataset_names", "dataset_path", "dataset_table", "datasets", "fetch_dataset",
-    "load_dataset",
+    "load_dataset", "register_dataset",
 ]  # fmt: skip

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, check_choice
+from tuplet._files import locked
 from tuplet.graph import Graph
 from tuplet.io.npz import read_npz, write_npz
 
 log = logging.getLogger("tuplet")
+WAIT = 600.0  # seconds that a second process waits for the download of the first
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ def datasets() -> dict[str, Dataset]:
     """All entries of datasets.toml by name."""
     text = (resources.files("tuplet") / "data" / "datasets.toml").read_text(encoding="utf-8")
     return {name: Dataset(name=name, **entry) for name, entry in tomllib.loads(text).items()}
+
+
+def register_dataset(dataset: Dataset) -> None:
+    """Let `load_dataset`, the command line and the bench know `dataset`; its .npz is looked for as any other's."""
+    datasets()[dataset.name] = dataset
 
 
 def dataset_names() -> list[str]:
@@ -102,14 +109,25 @@ def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> 
     Nothing is kept of a download that fails, and the cached file appears whole or not at all. The environment
     variable TUPLET_MIRROR replaces the folder too: files are then looked for under TUPLET_MIRROR/NAME/.
     """
-    from tuplet.datasets._sources import fetch_graph
-
     entry = datasets()[check_choice("dataset", name, dataset_names())]
     if entry.package:
         return Path(str(resources.files("tuplet") / "data" / entry.package))
     target = cache_dir() / f"{name}.npz"
     if not force and _is_good(target, entry):
         return target
+    _make_cache(target.parent)
+    with locked(target, wait=WAIT):
+        if force or not _is_good(target, entry):  # another process may have fetched it meanwhile
+            write_npz(_fetch(entry, url), target)
+            log.info("cached %s at %s", name, target)
+    return target
+
+
+def _fetch(entry: Dataset, url: str | None) -> Graph:
+    """The graph from its source, checked against the content that it must have."""
+    from tuplet.datasets._sources import fetch_graph
+
+    name = entry.name
     mirror = os.environ.get("TUPLET_MIRROR")
     folder = url or (f"{mirror.rstrip('/')}/{name}" if mirror else entry.url)
     graph = fetch_graph(entry.format, name, folder, entry.files or {})
@@ -118,10 +136,7 @@ def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> 
             f"The files of {name} give another graph ({content_of(graph)}) than expected ({entry.content}). "
             f"The source has changed or the download is damaged; try again, or get the files from {entry.source}."
         )
-    _make_cache(target.parent)
-    write_npz(graph, target)
-    log.info("cached %s at %s", graph, target)
-    return target
+    return graph
 
 
 def _is_good(path: Path, entry: Dataset) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._html import table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +54,13 @@ class Result:
         rows = [f"  {name:<{width}}  {_short(value):>7}" for name, value in self.values.items()]
         return "\n".join([head, *rows, *(f"  note: {note}" for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        facts = [f"{size:,} {name.replace('_', ' ')}" for name, size in self.sizes.items()]
+        facts += [f"{name} {value}" for name, value in self.settings.items()]
+        notes = [", ".join(facts), *self.notes]
+        rows = [[name, _short(value)] for name, value in self.values.items()]
+        return table(f"{self.task}, seed {self.seed}, {self.seconds:.2f} s", rows, notes=filter(None, notes))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
@@ -87,6 +95,13 @@ class Summary:
         rows = [f"  {name:<{width}}  {_short(mean[name]):>7} ± {_short(deviation[name])}" for name in mean]
         notes = dict.fromkeys(note for r in self.results for note in r.notes)
         return "\n".join([head, *rows, *(f"  note: {note}" for note in notes)])
+
+    def _repr_html_(self) -> str:
+        mean, deviation = self.mean, self.deviation
+        rows = [[name, _short(mean[name]), f"± {_short(deviation[name])}"] for name in mean]
+        notes = dict.fromkeys(note for r in self.results for note in r.notes)
+        seconds = sum(r.seconds for r in self.results)
+        return table(f"{self.results[0].task}, {len(self.results)} runs, {seconds:.2f} s", rows, notes=notes)
 
 
 def _short(value: float) -> str:

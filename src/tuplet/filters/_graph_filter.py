@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_int, check_number, check_out_path
@@ -28,7 +29,7 @@ from tuplet.filters._read import checked_map
 from tuplet.filters._reduce import REDUCTIONS
 from tuplet.filters._run import SLACK, free_width, run_filter
 from tuplet.filters.weights import Weights, ppr
-from tuplet.graph import Features, Graph, checked_features
+from tuplet.graph import Features, Graph, check_size, checked_features
 
 log = logging.getLogger("tuplet")
 
@@ -204,7 +205,9 @@ class GraphFilter:
             return checked_map(x, graph.n_nodes) if mapped_file(x) is not None else checked_features(x, graph.n_nodes)
         if graph.x is None:
             raise InputError("The graph has no features to filter. Give x=..., one row for each node.")
-        return graph.x
+        x = graph.x
+        check_size(x.data if sp.issparse(x) else x)
+        return x  # type: ignore[no-any-return]
 
     def settings(self) -> dict[str, Any]:
         """What decides the result: all settings but the device."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._memory import forget_pages
-from tuplet.graph import Features, checked_features
+from tuplet.graph import Features, check_size, checked_features
 
 Block: TypeAlias = NDArray[np.float32]
 Reader: TypeAlias = Callable[[int, int, Block, Block], None]
@@ -72,12 +72,16 @@ def checked_map(x: Any, n: int) -> Features:
     if x.ndim != 2 or len(x) != n:
         checked_features(x, n)  # raises
     step = max(1, _CHUNK // max(1, x[:1].nbytes))
+    largest = 0.0
     for start in range(0, n, step):
-        bad = ~np.isfinite(x[start : start + step]).all(1)
-        forget_pages(x)
+        block = x[start : start + step]
+        bad = ~np.isfinite(block).all(1)
         if bad.any():
             row = start + int(bad.argmax())
             raise InputError(f"x holds NaN or infinity, first in row {row}. Remove or replace these values first.")
+        largest = max(largest, abs(float(block.max())), abs(float(block.min())))
+        forget_pages(x)
+    check_size(np.array([largest]))
     return x if x.dtype.kind == "f" else x.astype(np.float32)  # type: ignore[no-any-return]
 
 

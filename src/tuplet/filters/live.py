@@ -44,8 +44,9 @@ class LiveRows:
     """Filtered rows of `graph` under changes. `rows` (n, f) may be a read-only memory map: it is never written.
 
     `graph_filter` must have made `rows`, with PageRank weights. `unit_rows`: its features were scaled to unit length
-    first; `start`: they were mapped by it, each row by itself, to what was filtered, (n, c). After each change every entry of row u lies within tol * d_u^r of a full recomputation, beyond what `rows`
-    itself was off. Memory grows with the rows touched; start anew from `graph()` when that is a good part of all.
+    first; `start`: they were mapped by it, each row by itself, to what was filtered, (n, c). After each change every
+    entry of row u lies within tol * d_u^r of a full recomputation, beyond what `rows` itself was off. Memory grows
+    with the rows touched; start anew from `graph()` when that is a good part of all.
 
     >>> g = Graph.from_scipy([[0, 1, 0], [1, 0, 1], [0, 1, 0]], x=np.eye(3))
     >>> live = LiveRows(g, GraphFilter(tol=1e-6).transform(g), GraphFilter(tol=1e-6))

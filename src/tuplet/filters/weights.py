@@ -9,7 +9,7 @@ products for the same error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,22 @@ from tuplet._check import InputError, check_int, check_number
 Floats = NDArray[np.float64]
 
 _LONGEST = 200_000  # hops; past this a tolerance is refused instead of searched for
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of weights, by functions of its parameters v. A new one is one `Family` and one `register_family` call.
+
+    `names`: of the parameters. `coefficients(v, hops)`: w_0 .. w_hops, or all of a shorter sequence.
+    `response(v, s)`: the sum of w_l s^l. `length(v)`: the last power; -1 for an endless sequence, which must then
+    have `tail(v, hops)`, the sum of |w_l| over l > hops.
+    """
+
+    names: tuple[str, ...]
+    coefficients: Callable[[tuple[float, ...], int], NDArray[Any]]
+    response: Callable[[tuple[float, ...], Floats], Any]
+    length: Callable[[tuple[float, ...]], int] = lambda v: -1
+    tail: Callable[[tuple[float, ...], int], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,17 +57,14 @@ class Weights:
 
     def coefficients(self, hops: int) -> Floats:
         """w_0 .. w_hops, float64 (hops + 1,); zeros past the end of a finite sequence."""
-        head = _FAMILIES[self.family][0](self.values, hops)
+        head = FAMILIES[self.family].coefficients(self.values, hops)
         return np.pad(head[: hops + 1], (0, max(0, hops + 1 - len(head))))
 
     def tail(self, hops: int) -> float:
         """Sum of |w_l| over l > hops: what is left out when the series stops after `hops` products."""
-        if self.family == "ppr":
-            return float((1 - self.values[0]) ** (hops + 1))
-        if self.family == "heat":
-            from scipy.special import gammainc
-
-            return float(gammainc(hops + 1, self.values[0]))
+        tail = FAMILIES[self.family].tail
+        if tail is not None:
+            return tail(self.values, hops)
         return float(np.abs(self.coefficients(max(hops, self.length))[hops + 1 :]).sum())
 
     def hops(self, tol: float) -> int:
@@ -74,13 +87,11 @@ class Weights:
     @property
     def length(self) -> int:
         """The last power of a finite sequence; -1 where the sequence does not end."""
-        if self.family in ("ppr", "heat"):
-            return -1
-        return len(self.values) - 1 if self.family == "custom" else int(self.values[0])
+        return FAMILIES[self.family].length(self.values)
 
     def response(self, s: Any) -> Any:
         """g(s) = sum of w_l s^l, in closed form: the factor by which an eigenvector with eigenvalue s is scaled."""
-        return _FAMILIES[self.family][1](self.values, np.asarray(s, dtype=np.float64))
+        return FAMILIES[self.family].response(self.values, np.asarray(s, dtype=np.float64))
 
     def chebyshev(self, degree: int) -> Floats:
         """c_0 .. c_degree with g(s) ~ sum of c_k T_k(s) on [-1, 1], float64 (degree + 1,)."""
@@ -98,7 +109,7 @@ class Weights:
         return int(np.count_nonzero(left[1:] > max(tol, 1e-14)))
 
     def __repr__(self) -> str:
-        names = _FAMILIES[self.family][2]
+        names = FAMILIES[self.family].names
         if self.family == "custom":
             return f"custom({list(self.values)})"
         return f"{self.family}({', '.join(f'{name}={value:g}' for name, value in zip(names, self.values))})"
@@ -174,17 +185,51 @@ def _markov_response(values: tuple[float, ...], s: Floats) -> Floats:
     return np.asarray(alpha + (1 - alpha) / length * total)
 
 
-_FAMILIES: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
-    "ppr": (lambda v, n: v[0] * (1 - v[0]) ** np.arange(n + 1), lambda v, s: v[0] / (1 - (1 - v[0]) * s), ("alpha",)),
-    "heat": (_heat_coefficients, lambda v, s: np.exp(v[0] * (s - 1)), ("t",)),
-    "markov": (_markov_coefficients, _markov_response, ("hops", "alpha")),
-    "laplacian": (
+def _heat_tail(values: tuple[float, ...], hops: int) -> float:
+    from scipy.special import gammainc
+
+    return float(gammainc(hops + 1, values[0]))
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register_family(name: str, family: Family) -> None:
+    """Put `family` into the table; `Weights(name, values)` are then weights as any other."""
+    FAMILIES[name] = family
+
+
+register_family(
+    "ppr",
+    Family(
+        ("alpha",),
+        lambda v, hops: v[0] * (1 - v[0]) ** np.arange(hops + 1),
+        lambda v, s: v[0] / (1 - (1 - v[0]) * s),
+        tail=lambda v, hops: float((1 - v[0]) ** (hops + 1)),
+    ),
+)
+register_family("heat", Family(("t",), _heat_coefficients, lambda v, s: np.exp(v[0] * (s - 1)), tail=_heat_tail))
+register_family(
+    "markov", Family(("hops", "alpha"), _markov_coefficients, _markov_response, length=lambda v: int(v[0]))
+)
+register_family(
+    "laplacian",
+    Family(
+        ("power", "gamma"),
         _laplacian_coefficients,
         lambda v, s: (v[1] * s + 1 - v[1]) ** int(v[0]),
-        ("power", "gamma"),
+        length=lambda v: int(v[0]),
     ),
-    "custom": (lambda v, n: np.array(v), lambda v, s: np.polynomial.polynomial.polyval(s, v), ()),
-}
+)
+register_family(
+    "custom",
+    Family(
+        (),
+        lambda v, hops: np.array(v),
+        lambda v, s: np.polynomial.polynomial.polyval(s, v),
+        length=lambda v: len(v) - 1,
+    ),
+)
 
 
 @lru_cache(maxsize=64)

@@ -18,8 +18,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_finite, check_labels
+from tuplet._html import table
 
 log = logging.getLogger("tuplet")
+
+LARGEST, SMALLEST = 1e15, 1e-15  # sizes of the largest feature whose squares, summed over columns, fit float32
 
 Features: TypeAlias = "NDArray[Any] | sp.csr_array"
 
@@ -219,6 +222,19 @@ class Graph:
         name = f"{self.name}: " if self.name else ""
         return f"Graph({name}{self.n_nodes} nodes, {self.n_edges} edges{kind}, {self.n_features} features{classes})"
 
+    def _repr_html_(self) -> str:
+        counts = np.diff(self.indptr)
+        rows = [["nodes", f"{self.n_nodes:,}"], ["edges", f"{self.n_edges:,}{', directed' if self.directed else ''}"]]
+        rows.append(["neighbours", f"{counts.mean():.1f} on average, at most {counts.max():,}"])
+        if self.x is not None:
+            kind = "sparse" if sp.issparse(self.x) else "dense"
+            names = ", ".join(self.feature_names[:5]) + (", .." if len(self.feature_names) > 5 else "")
+            rows.append(["features", f"{self.n_features:,}, {kind} {self.x.dtype}{': ' if names else ''}{names}"])
+        if self.y is not None:
+            known = int(np.count_nonzero(self.y >= 0))
+            rows.append(["classes", f"{self.n_classes}, known of {known:,} nodes"])
+        return table(f"Graph {self.name}".strip(), rows)
+
 
 def checked_features(x: Any, n: int) -> Features:
     """`x` as float16/32/64 (n, f), dense or CSR, all values finite. Other number types become float32."""
@@ -239,9 +255,24 @@ def checked_features(x: Any, n: int) -> Features:
     if matrix.shape[1] == 0:
         raise InputError("x has no columns. Give at least one feature, or x=None.")
     check_finite("x", values)
+    check_size(values)
     if matrix.dtype.kind != "f":
         matrix = matrix.astype(np.float32)
     return matrix
+
+
+def check_size(values: NDArray[Any]) -> None:
+    """Raise where squares of the features would leave float32: every vector would come out the same, or infinite."""
+    step = max(1, 2**22 // max(1, int(np.prod(values.shape[1:]))))
+    largest = 0.0
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        largest = max(largest, abs(float(block.max(initial=0))), abs(float(block.min(initial=0))))
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        raise InputError(
+            f"The largest feature is {largest:.3g} in size; between {SMALLEST:g} and {LARGEST:g} it can be computed "
+            "with. Scale the columns first, for example x / abs(x).max(axis=0)."
+        )
 
 
 def _checked_adjacency(adj: Any) -> sp.csr_array:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tuplet._files import open_array, put_in_place
-from tuplet.graph import Graph
+from tuplet._files import put_in_place
 
 log = logging.getLogger("tuplet")
 Progress = Callable[[str, float], None]
@@ -20,7 +19,7 @@ Progress = Callable[[str, float], None]
 class Job:
     """The work folder and what is done in it; `state` survives an interruption."""
 
-    def __init__(self, place: Path, key: list[Any], progress: Progress | None) -> None:
+    def __init__(self, place: Path, key: Any, progress: Progress | None) -> None:
         self.folder, self.progress = place.with_name(f".{place.name}.work"), progress
         self.key = hashlib.blake2b(json.dumps(key, default=str).encode(), digest_size=16).hexdigest()
         self.state: dict[str, Any] = {"key": self.key}
@@ -33,8 +32,13 @@ class Job:
             pass
         if len(self.state) == 1:
             self.remove()
-            self.folder.mkdir()
+            self.buckets.mkdir(parents=True)
             self.save()
+
+    @property
+    def buckets(self) -> Path:
+        """The folder for edges that are not sorted yet."""
+        return self.folder / "buckets"
 
     def save(self, **changes: Any) -> None:
         """Record what is done, in one step."""
@@ -48,15 +52,12 @@ class Job:
         if self.progress is not None:
             self.progress(phase, fraction)
 
-    def graph(self, directed: bool, name: str) -> Graph:
-        """The graph over the arrays in the work folder."""
-        names: Any = {key: tuple(self.state.get(key, ())) for key in ("feature_names", "label_names")}
-        arrays: Any = {path.stem: open_array(path) for path in self.folder.glob("*.npy")}
-        return Graph(**arrays, directed=directed, name=name, **names)
-
     def finish(self, place: Path) -> None:
-        """Make the work folder the graph folder `place`."""
-        (self.folder / "state.json").unlink()
+        """Make the work folder the graph folder `place`; nothing but the graph's own files comes along."""
+        shutil.rmtree(self.buckets, ignore_errors=True)
+        for file in self.folder.iterdir():
+            if file.suffix != ".npy" and file.name != "meta.json":
+                file.unlink()
         put_in_place(self.folder, place)
 
     def remove(self) -> None:

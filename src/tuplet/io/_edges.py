@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_finite
-from tuplet.io._arrow import read_table
+from tuplet._check import InputError, nearest, option
 from tuplet.io._ids import id_column, unify
+from tuplet.io._tables import Chunk, Table, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,118 +27,196 @@ _WEIGHT_NAMES = ("weight", "w")
 
 @dataclass(frozen=True)
 class Edges:
-    """The ids at both ends of each edge, in one type, and the weights if there are any."""
+    """The ids at both ends of some edges, the weights if there are any, and the share of the input read so far."""
 
     source: pa.Array
     target: pa.Array
-    weights: NDArray[np.float64] | None
+    weights: NDArray[np.float32] | None
+    done: float = 1.0
 
 
-def read_edges(
-    edges: Any, source: str | None, target: str | None, weight: str | bool | None, text: dict[str, Any]
-) -> Edges:
-    """The edges of any table, checked; `text` holds the options for text files."""
-    table, layout = read_table(edges, **text, as_text=lambda names: edge_columns(names, source, target))
-    check_rows(table.num_rows, "The edges")
-    first, second = edge_columns(table.column_names, source, target)
-    from_text = layout is not None
-    ends = unify(
-        *(
-            id_column(table.column(column), f"column {column!r} of the edges", from_text=from_text)
-            for column in (first, second)
-        )
-    )
-    if layout is not None and not layout.sure and not layout.header:
-        _check_first_row(*ends)
-    chosen = _weight_column(table, (first, second), weight, named=layout is None or layout.header)
-    return Edges(ends[0], ends[1], None if chosen is None else _weights(table, chosen))
+@dataclass(frozen=True)
+class EdgeTable:
+    """A table of edges and its columns; read in chunks, as often as needed."""
+
+    table: Table
+    ends: tuple[str, str]
+    weight: str | None
+
+    @classmethod
+    def open(
+        cls, edges: Any, source: str | None, target: str | None, weight: str | bool | None, text: dict[str, Any]
+    ) -> EdgeTable:
+        """The edges of anything that `open_table` takes; columns as in `read_graph`."""
+        table = open_table(edges, "The edges", **text)
+        ends = _end_columns(table.names, source, target)
+        return cls(table, ends, _weight_column(table, ends, weight))
+
+    def chunks(self, *, numbers: bool = False, as_text: bool = False) -> Iterator[Edges]:
+        """All edges in order. Ids of text files are numbers where a chunk has only numbers.
+
+        A second pass that knows better says `numbers` (all are) or `as_text` (some are not).
+        """
+        import pyarrow as pa
+
+        columns = [*self.ends, *([self.weight] if self.weight else [])]
+        types = dict.fromkeys(self.ends, pa.int64()) if numbers and self.table.is_text else None
+        from_text = self.table.is_text and not as_text
+        first_row = _FirstRow(self.table.is_text and not self.table.header and not self.table.sure)
+        for chunk in self.table.chunks(columns, types):
+            ends = [id_column(chunk.table.column(i), f"column {self.ends[i]!r} of the edges", chunk.place,
+                              from_text=from_text) for i in (0, 1)]  # fmt: skip
+            first_row.add(*(chunk.table.column(i) for i in (0, 1)))
+            yield Edges(ends[0], ends[1], _weights(chunk, self.weight), chunk.done)
+        first_row.check()
+
+    def read(self) -> Edges:
+        """All edges at once, the ids in one type."""
+        import pyarrow as pa
+
+        parts: list[Edges] = []
+        rows = 0
+        for part in self.chunks():
+            parts.append(part)
+            rows += len(part.source)
+            check_most_rows(rows, "The edges")
+        check_some_rows(rows, "The edges")
+        ids = unify(*(column for part in parts for column in (part.source, part.target)))
+        weights = None if self.weight is None else np.concatenate([part.weights for part in parts])  # type: ignore[misc]
+        return Edges(pa.concat_arrays(ids[0::2]), pa.concat_arrays(ids[1::2]), weights)
 
 
-def edge_columns(names: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
+def _end_columns(names: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
     """The columns of both ends: as given, by their usual names, else the first two."""
     for given in (source, target):
         if given is not None and given not in names:
-            raise InputError(f"The edges have no column {given!r}. Their columns are: {', '.join(names)}.")
-    lower = {name.lower(): name for name in names}
-    for first, second in _PAIRS:
-        if first in lower and second in lower:
-            return source or lower[first], target or lower[second]
+            raise InputError(
+                f"The edges have no column {given!r}.{nearest(given, names)} Their columns are: {', '.join(names)}."
+            )
     if len(names) < 2:
         raise InputError(f"The edges have one column only ({names[0]!r}). Two are needed: source and target.")
-    return source or names[0], target or names[1]
+    lower = {name.lower(): name for name in names}
+    usual = next(((lower[one], lower[two]) for one, two in _PAIRS if one in lower and two in lower), names[:2])
+    first, second = source or usual[0], target or usual[1]
+    if first == second:
+        raise InputError(
+            f"Column {first!r} cannot be both ends of the edges. Name the other one too: {option('source')}, "
+            f"{option('target')}"
+        )
+    return first, second
 
 
-def check_rows(rows: int, what: str) -> None:
-    """Raise for an empty table and for one that is too long to be held in memory."""
+def check_some_rows(rows: int, what: str) -> None:
+    """Raise for an empty table."""
     if not rows:
         raise InputError(f"{what} hold no rows. Give at least one.")
+
+
+def check_most_rows(rows: int, what: str) -> None:
+    """Raise for a table that is too long to be held in memory."""
     if rows >= MAX_ROWS:
         raise InputError(
-            f"{what} have {rows} rows; {MAX_ROWS} (2^31) and more are not read into memory. "
+            f"{what} have {rows} rows or more; {MAX_ROWS} (2^31) and more are not read into memory. "
             "Run `tuplet convert` first, which works on disk, and open its folder."
         )
 
 
-def _check_first_row(source: pa.Array, target: pa.Array) -> None:
+class _FirstRow:
     """Text ids and no known header words: a first line whose ids come nowhere else is likely a header."""
-    import pyarrow.compute as pc
 
-    if len(source) < 2:
-        return
-    first = (source[0], target[0])
-    for column in (source, target):
-        if any(pc.sum(pc.equal(column[1:], value)).as_py() for value in first):
+    def __init__(self, doubtful: bool) -> None:
+        self.doubtful, self.rows = doubtful, 0
+        self.first: tuple[str, str] | None = None
+
+    def add(self, source: Any, target: Any) -> None:
+        """Look for the first line's ids in another chunk."""
+        import pyarrow.compute as pc
+
+        if not self.doubtful:
             return
-    raise InputError(
-        f"The first line of the edges ({first[0]}, {first[1]}) may be a header mistaken for data: its ids come "
-        "nowhere else. Say header=True if it is one, header=False if it is an edge."
-    )
+        begin = 0
+        if self.first is None:
+            self.first, begin = (source[0].as_py(), target[0].as_py()), 1
+        self.rows += len(source) - begin
+        for column in (source.slice(begin), target.slice(begin)):
+            if any(pc.index(column, value).as_py() >= 0 for value in self.first):
+                self.doubtful = False
+
+    def check(self) -> None:
+        """Raise where the ids of the first line came nowhere else."""
+        if self.doubtful and self.rows and self.first is not None:
+            raise InputError(
+                f"The first line of the edges ({self.first[0]}, {self.first[1]}) may be a header mistaken for data: "
+                f"its ids come nowhere else. Say {option('header', True)} if it is one, {option('header', False)} if "
+                "it is an edge."
+            )
 
 
-def _weight_column(table: pa.Table, ends: tuple[str, str], weight: str | bool | None, *, named: bool) -> str | None:
+def _weight_column(table: Table, ends: tuple[str, str], weight: str | bool | None) -> str | None:
+    """As given; else a column with a usual name; else the third of a text file without header."""
     if weight is False:
         return None
+    listed = ", ".join(table.names)
     if isinstance(weight, str):
-        if weight not in table.column_names:
-            raise InputError(
-                f"The edges have no weight column {weight!r}. Their columns are: {', '.join(table.column_names)}."
-            )
+        if weight not in table.names:
+            hint = nearest(weight, table.names)
+            raise InputError(f"The edges have no weight column {weight!r}.{hint} Their columns are: {listed}.")
         return weight
-    others = [name for name in table.column_names if name not in ends]
+    others = [name for name in table.names if name not in ends]
     known = [name for name in others if name.lower() in _WEIGHT_NAMES]
-    if not known and not named and others:
-        known = [others[0]]
+    if not known and not table.header:
+        known = others[:1]
     if weight is True and not known:
-        raise InputError(f"No weight column was found among {', '.join(table.column_names)}. Name it: weight='..'.")
+        raise InputError(f"No weight column was found among {listed}. Name it: {option('weight')}")
     if known:
         log.info("edge weights from column %r", known[0])
     return known[0] if known else None
 
 
-def _weights(table: pa.Table, name: str) -> NDArray[np.float64]:
+def _weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | None:
+    """The weights of a chunk as float32, each finite and 0 or more."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = table.column(name)
+    if name is None:
+        return None
+    column = chunk.table.column(name)
+    what = f"The weight column {name!r}"
+    remedy = f"Correct it, or say {option('weight', False)}."
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _numbers(chunk, column, what, remedy)
     try:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            raise pa.ArrowInvalid("text")
         values = np.asarray(pc.fill_null(pc.cast(column, pa.float64()), float("nan")), dtype=np.float64)
     except pa.ArrowException:
-        raise InputError(
-            f"The weight column {name!r} holds {column.type}, not only numbers. Correct it, or say weight=False."
-        ) from None
-    check_finite(f"The weight column {name!r}", values, "Fill or remove these rows, or say weight=False.")
-    if values.max() > np.finfo(np.float32).max:
-        raise InputError(
-            f"The weight column {name!r} holds {values.max():g}, too large for float32. Scale the weights."
-        )
-    if values.min() < 0:
-        raise InputError(
-            f"The weight column {name!r} holds the negative weight {values.min():g} in row "
-            f"{int(values.argmin()) + 1}. Weights must be 0 or more."
-        )
-    return values
+        raise InputError(f"{what} holds {column.type}, not numbers. {remedy}") from None
+    for wrong, why in (
+        (~np.isfinite(values), "holds NaN or infinity"),
+        (values < 0, "holds a negative weight"),
+        (values > np.finfo(np.float32).max, "holds a weight too large for float32"),
+    ):
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise InputError(f"{what} {why} ({values[row]:g}) in {chunk.place(row)}. {remedy}")
+    return values.astype(np.float32)
+
+
+def _numbers(chunk: Chunk, column: Any, what: str, remedy: str) -> Any:
+    """Texts as numbers; only those of text files can be."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if chunk.lines is None:
+        raise InputError(f"{what} holds {column.type}, not numbers. {remedy}")
+    try:
+        return pc.cast(column, pa.float64())
+    except pa.ArrowException:
+        for row, cell in enumerate(column.to_pylist()):
+            try:
+                pc.cast(pa.scalar(cell), pa.float64())
+            except pa.ArrowException:
+                why = "holds no weight" if not cell else f"holds {cell!r}, not a number,"
+                raise InputError(f"{what} {why} in {chunk.place(row)}. {remedy}") from None
+        raise
 
 
 def adjacency(
@@ -161,11 +239,13 @@ def adjacency(
     if not keep.all():
         sources, targets = sources[keep], targets[keep]
         weights = None if weights is None else weights[keep]
-    data = np.ones(len(sources), np.float32) if weights is None else weights.astype(np.float32)
+    data = np.ones(len(sources), np.float32) if weights is None else weights.astype(np.float64)
     adj = sp.csr_array((data, (sources, targets)), shape=(n, n))
     adj.sum_duplicates()
     if weights is None:
         adj.data[:] = 1
+    with np.errstate(over="ignore"):  # a sum beyond float32 is an error of Graph.from_scipy
+        adj = adj.astype(np.float32)
     if not directed:
         adj = sp.csr_array(adj.maximum(adj.T))
     repeats = len(sources) - (adj.nnz if directed else adj.nnz // 2)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuplet._check import InputError
+
 MOST_BUCKETS = 256
 BYTES_PER_ENTRY = {False: 32, True: 56}  # peak while a bucket is sorted; True: with weights
 _HEADER = 128  # bytes of an .npy header that is written at the end
@@ -181,10 +183,13 @@ def _merge_weighted(
     if not len(keys):
         return keys, weights
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-    sums = np.add.reduceat(weights, starts, dtype=np.float64).astype(np.float32)
+    with np.errstate(over="ignore"):
+        sums = np.add.reduceat(weights, starts, dtype=np.float64).astype(np.float32)
     keys = keys[starts] >> np.uint64(1)
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     values, keys = np.maximum.reduceat(sums, starts), keys[starts] << np.uint64(1)
+    if not np.isfinite(values).all():
+        raise InputError("The weights of an edge that is listed again add up to more than float32 holds. Scale them.")
     return keys[values > 0], values[values > 0]
 
 

@@ -120,6 +120,8 @@ class Collector:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if not len(values):
+            return
         if pa.types.is_integer(values.type):
             numbers = np.asarray(values)
             if self._seen is not None and numbers.min() >= 0 and numbers.max() < self.memory // 8:
@@ -178,20 +180,31 @@ def _union(parts: list[Any]) -> Any:
     import pyarrow.compute as pc
 
     if all(isinstance(part, np.ndarray) for part in parts):
-        same = len({part.dtype for part in parts}) == 1
-        return np.unique(np.concatenate(parts if same else [_unsigned(part) for part in parts]))
+        if len({part.dtype for part in parts}) == 1:
+            return np.unique(np.concatenate(parts))
+        if all(part.min() >= 0 for part in parts if len(part)):
+            return np.unique(np.concatenate([part.astype(np.uint64) for part in parts]))
     texts = [pc.cast(pa.array(part) if isinstance(part, np.ndarray) else part, pa.large_string()) for part in parts]
     return pc.unique(pa.concat_arrays(texts))
 
 
-def _unsigned(numbers: NDArray[Any]) -> NDArray[np.uint64]:
-    if numbers.dtype == np.int64 and numbers.min() < 0:
-        raise InputError(f"The ids hold {numbers.min()} and numbers over 2^63. Write them as text.")
-    return numbers.astype(np.uint64)
+class AnyMap:
+    """The ids of a table in its order; asked with numbers or texts, whichever a chunk of edges has."""
 
+    def __init__(self, ids: pa.Array) -> None:
+        import pyarrow as pa
 
-def map_of(ids: pa.Array) -> IdMap:
-    """The map of ids in a given node order (the rows of a feature file)."""
-    import pyarrow as pa
+        self._ids = ids
+        self._numbers = SortedMap(np.asarray(ids)) if pa.types.is_integer(ids.type) else None
+        self._texts: TextMap | None = None
 
-    return SortedMap(np.asarray(ids)) if pa.types.is_integer(ids.type) else TextMap(ids)
+    def look_up(self, values: pa.Array) -> NDArray[np.int64]:
+        """Node numbers, -1 for unknown ids. A number and its text are the same id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._numbers is not None and pa.types.is_integer(values.type):
+            return self._numbers.look_up(values)
+        if self._texts is None:
+            self._texts = TextMap(pc.cast(self._ids, pa.large_string()))
+        return self._texts.look_up(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from tuplet._check import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_TRIED = 100_000  # ids that are tried in other forms
 
-def id_column(column: Any, what: str, *, from_text: bool = False) -> pa.Array:
-    """`column` as one Arrow array of int64, uint64 or large_string, without nulls.
+
+def id_column(
+    column: Any, what: str, place: Callable[[int], str] | None = None, *, from_text: bool = False
+) -> pa.Array:
+    """`column` as one Arrow array of int64, uint64 or large_string, without nulls. `place` names a row for errors.
 
     `from_text`: it was read from a text file, where "12" is a number, unless some value ("007", "a") is not one.
     """
@@ -26,11 +31,14 @@ def id_column(column: Any, what: str, *, from_text: bool = False) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
     array = _canonical(array, what)
-    absent = array.null_count
+    absent = array.is_null()
     if pa.types.is_large_string(array.type):
-        absent += pc.sum(pc.equal(array, "")).as_py() or 0
-    if absent:
-        raise InputError(f"{absent} rows have no id in {what}. Give every row one, or remove the rows.")
+        absent = pc.or_(absent, pc.fill_null(pc.equal(array, ""), True))
+    count = pc.sum(absent).as_py() or 0
+    if count:
+        row = pc.index(absent, True).as_py()
+        where = "" if place is None else f", first in {place(row)}"
+        raise InputError(f"{count} rows have no id in {what}{where}. Give every row one, or remove the rows.")
     return _as_numbers(array) if from_text else array
 
 
@@ -117,6 +125,31 @@ def check_unique(column: pa.Array, what: str) -> None:
             f"{len(often)} ids come more than once in {what}, for example {examples(often.field('values'))}. "
             "Give one row for each node."
         )
+
+
+def would_match(ids: Any, others: Any) -> str:
+    """A hint for ids that are not among `others`: how they would have to be written to match, if any way does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    one, two = (pc.cast(side[:_TRIED], pa.large_string()) for side in (ids, others))
+    if not len(one) or not len(two):
+        return ""
+    for way, change in (
+        ("without the blanks around them", pc.utf8_trim_whitespace),
+        ("as whole numbers (7, not 007 or 7.0)", _number_like),
+        ("in lower case", lambda side: pc.utf8_lower(pc.utf8_trim_whitespace(side))),
+    ):
+        count = pc.sum(pc.is_in(change(one), value_set=change(two))).as_py() or 0
+        if count:
+            return f" {count} of them would match {way}; write them alike."
+    return ""
+
+
+def _number_like(side: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(side), r"^0*(\d+?)(\.0*)?$", r"\1")
 
 
 def examples(ids: Any, most: int = 3) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 from tuplet.io._columns import Block, compact
 
-MISSING = ("error", "zero", "mean", "propagate")
+MISSING = ("role", "error", "zero", "mean", "propagate")
 
 
 def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
@@ -36,22 +36,57 @@ def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
 
 
 def fill(block: Block, policy: str, adj: Any) -> Any:
-    """The block's values with missing rows filled: "zero", the column "mean", or "propagate" from neighbours.
+    """The block's values with missing rows filled: by "role" or "zero" as they are, by the "mean", or "propagate".
 
     "propagate": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
     changes. Nodes that no known value reaches get the column mean.
     """
-    if not block.missing.any() or policy == "zero":
+    if not block.missing.any() or policy in ("role", "zero"):
         return block.values
+    mean = ColumnMeans([block]).values()[0]
+    if policy == "mean":
+        return filled(block, mean)
     dense = block.values.toarray() if sp.issparse(block.values) else block.values.copy()
     known = ~block.missing
-    if not known.any():
-        raise InputError(f"Column {block.column!r} has no value at all. Leave it out with columns=.")
-    mean = dense[known].mean(axis=0, dtype=np.float64)
-    if policy == "propagate":
-        _spread_from_neighbors(dense, known, adj)
+    _spread_from_neighbors(dense, known, adj)
     dense[~known] = mean
     return dense
+
+
+def filled(block: Block, mean: NDArray[np.float64]) -> Any:
+    """The block's values with `mean` in missing rows."""
+    if not block.missing.any():
+        return block.values
+    dense = block.values.toarray() if sp.issparse(block.values) else block.values.copy()
+    dense[block.missing] = mean
+    return dense
+
+
+class ColumnMeans:
+    """The mean of the known rows of each block, over one chunk or many."""
+
+    def __init__(self, blocks: Sequence[Block] = ()) -> None:
+        self._sums: list[Any] = []
+        self._counts: list[int] = []
+        self._columns: list[str] = []
+        if blocks:
+            self.add(blocks)
+
+    def add(self, blocks: Sequence[Block]) -> None:
+        """Take in a chunk; missing rows are zero and count as nothing."""
+        if not self._sums:
+            self._sums, self._counts = [0.0] * len(blocks), [0] * len(blocks)
+            self._columns = [block.column for block in blocks]
+        for i, block in enumerate(blocks):
+            self._sums[i] = self._sums[i] + np.asarray(block.values.sum(axis=0, dtype=np.float64)).ravel()
+            self._counts[i] += int(len(block.missing) - block.missing.sum())
+
+    def values(self) -> list[NDArray[np.float64]]:
+        """The means, one array a block."""
+        for column, count in zip(self._columns, self._counts):
+            if not count:
+                raise InputError(f"Column {column!r} has no value at all. Leave it out with {option('columns')}")
+        return [total / count for total, count in zip(self._sums, self._counts)]
 
 
 def _spread_from_neighbors(dense: NDArray[np.float32], known: NDArray[np.bool_], adj: Any) -> None:
@@ -64,18 +99,6 @@ def _spread_from_neighbors(dense: NDArray[np.float32], known: NDArray[np.bool_],
         total = adj[wave] @ np.where(known[:, None], dense, 0)
         dense[wave] = total / weight[wave, None]
         known[wave] = True
-
-
-def check_missing(blocks: Sequence[Block], what: str) -> None:
-    """Raise if any block misses a value, with the count and the first place."""
-    for block in blocks:
-        count = int(block.missing.sum())
-        if count:
-            row = int(block.missing.argmax()) + 1
-            raise InputError(
-                f"Column {block.column!r} of {what} misses {count} of {len(block.missing)} values, first in row "
-                f"{row}. Choose how to fill them: missing='zero', 'mean' or 'propagate'."
-            )
 
 
 def side_by_side(parts: Sequence[Any]) -> Any:

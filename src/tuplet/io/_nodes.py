@@ -2,61 +2,143 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError
+from tuplet._check import InputError, nearest, option
 from tuplet._files import DAMAGE
 from tuplet.graph import checked_features
-from tuplet.io._arrow import read_table
-from tuplet.io._columns import NULL_WORDS
-from tuplet.io._edges import Edges, check_rows
-from tuplet.io._ids import check_unique, examples, id_column, look_up, unique_ids
+from tuplet.io._cells import NULL_WORDS, ColumnTypes
+from tuplet.io._edges import check_most_rows, check_some_rows
+from tuplet.io._ids import check_unique, examples, id_column, look_up, unify, would_match
+from tuplet.io._tables import Table, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger("tuplet")
+
 UNMATCHED = ("error", "keep", "drop")
 _ID_NAMES = ("id", "node_id", "node", "nodeid", "node id")
-_LABEL_NAMES = ("label", "class", "y")
+_LABEL_NAMES = ("label", "class", "y", "target")
 
 
-def read_features(features: Any, id: str | None, text: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """(table with the ids as first column, ids, None), or (None, None or ids 0.., matrix)."""
-    import pyarrow as pa
+class NodeTable:
+    """A table with one row a node: its ids, read at once, and its other columns in chunks or whole.
 
-    if features is None:
-        return None, None, None
-    matrix = features
+    `features` are the columns that are features, `label` the one that holds the classes, or None. `what` names the
+    table in errors, such as "the features".
+    """
+
+    def __init__(
+        self, table: Table, what: str, key: str, features: Sequence[str], label: str | None, free: Sequence[str], *,
+        in_memory: bool,
+    ) -> None:  # fmt: skip
+        import pyarrow as pa
+
+        self.table, self.features, self.label, self._held = table, tuple(features), label, None
+        self._columns = list(dict.fromkeys([*features, *([label] if label else [])]))
+        self._types = ColumnTypes(self._columns if table.is_text else (), [*free, *([label] if label else [])])
+        ids, held, rows = [], [], 0
+        for chunk in table.chunks([key, *self._columns]):
+            what_key = f"column {key!r} of {what}"
+            ids.append(id_column(chunk.table.column(0), what_key, chunk.place, from_text=table.is_text))
+            self._types.add(chunk.table, chunk.place)
+            held += [chunk.table.select(self._columns)] if in_memory else []
+            rows += chunk.table.num_rows
+            check_most_rows(rows, what.capitalize())
+        check_some_rows(rows, what.capitalize())
+        self._types.check()
+        self.ids = pa.concat_arrays(unify(*ids))
+        check_unique(self.ids, what)
+        if in_memory:
+            self._held = self._types.cast(pa.concat_tables(held))
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Features and label in the order of the table: one chunk in memory, else many."""
+        if self._held is not None:
+            yield self._held
+            return
+        key_less = self._columns
+        for chunk in self.table.chunks(key_less):
+            yield self._types.cast(chunk.table)
+
+    def classes(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The class of each row, and the class names."""
+        import pyarrow as pa
+
+        assert self.label is not None
+        column = pa.chunked_array([piece for chunk in self.chunks() for piece in chunk.column(self.label).chunks])
+        return classes(column, self.label)
+
+
+def open_features(
+    features: Any, text: dict[str, Any], *, id: str | None, columns: Sequence[str] | None, label: str | None,
+    free: Sequence[str] = (), labels_apart: bool = False, in_memory: bool = True,
+) -> NodeTable:  # fmt: skip
+    """The feature table. A column named as labels usually are is the label, and no feature unless `columns` says so.
+
+    `label` names another; `labels_apart`: the labels come from a table of their own.
+    """
+    table = open_table(features, "The features", **text)
+    key = id_name(table.names, id, "the features")
+    for name in [*(columns or ()), *([label] if label is not None and not labels_apart else [])]:
+        if name not in table.names:
+            kind = "label column" if name == label and name not in (columns or ()) else "column"
+            raise InputError(
+                f"There is no {kind} {name!r}.{nearest(name, table.names)} The columns are: {', '.join(table.names)}."
+            )
+    usual = [
+        name for name in table.names if name.lower() in _LABEL_NAMES and name not in (columns or ()) and name != key
+    ]
+    found = label if label is not None else _one_label(usual, "the features")
+    if label is None and found is not None:
+        log.info("column %r of the features is taken as the label, not as a feature", found)
+    others = [name for name in table.names if name != key and name != found and name not in usual]
+    chosen = others if columns is None else list(columns)
+    return NodeTable(table, "the features", key, chosen, None if labels_apart else found, free, in_memory=in_memory)
+
+
+def open_labels(labels: Any, text: dict[str, Any], *, id: str | None, label: str | None) -> NodeTable:
+    """The label table; the label is what `label` names, or a column with a usual name, or the only other one."""
+    table = open_table(labels, "The labels", **text)
+    key = id_name(table.names, id, "the labels")
+    others = [name for name in table.names if name != key]
+    if label is not None and label not in others:
+        hint = nearest(label, others)
+        raise InputError(f"There is no label column {label!r}.{hint} The columns are: {', '.join(table.names)}.")
+    usual = _one_label([name for name in others if name.lower() in _LABEL_NAMES], "the labels")
+    found = label or usual or (others[0] if len(others) == 1 else None)
+    if found is None:
+        listed = ", ".join(others) or "none but the ids"
+        raise InputError(f"Which column of the labels is the label? There are: {listed}. Name it: {option('label')}")
+    return NodeTable(table, "the labels", key, (), found, (), in_memory=True)
+
+
+def _one_label(names: Sequence[str], what: str) -> str | None:
+    if len(names) > 1:
+        raise InputError(
+            f"Several columns of {what} could be the label: {', '.join(map(repr, names))}. Name it: {option('label')}"
+        )
+    return names[0] if names else None
+
+
+def as_matrix(features: Any) -> Any:
+    """The features as a checked matrix, where they are one (row i is node i); else None."""
     if isinstance(features, str | os.PathLike) and str(features).endswith(".npy"):
-        matrix = _load_npy(features)
-    if sp.issparse(matrix) or isinstance(matrix, np.ndarray):
-        matrix = checked_features(matrix, matrix.shape[0] if matrix.ndim else 0)
-        return None, pa.array(np.arange(matrix.shape[0])), matrix
-    table, ids = _id_table(features, id, text, "the features")
-    return table, ids, None
-
-
-def read_labels(labels: Any, id: str | None, text: dict[str, Any]) -> tuple[Any, Any]:
-    """(table with the ids as first column, ids), or twice None."""
-    if labels is None:
-        return None, None
-    return _id_table(labels, id, text, "the labels")
-
-
-def _id_table(given: Any, id: str | None, text: dict[str, Any], what: str) -> tuple[pa.Table, pa.Array]:
-    """The table with its id column first, and the checked ids."""
-    table, layout = read_table(given, **text, as_text=lambda names: (id_name(names, id, what),))
-    check_rows(table.num_rows, what.capitalize())
-    key = id_name(table.column_names, id, what)
-    ids = id_column(table.column(key), f"column {key!r} of {what}", from_text=layout is not None)
-    check_unique(ids, what)
-    return table.select([key, *(name for name in table.column_names if name != key)]), ids
+        try:
+            features = np.load(features, mmap_mode="r", allow_pickle=False)
+        except DAMAGE as error:
+            raise InputError(f"{features} is not a readable .npy file ({error}). Write or copy it again.") from None
+    if sp.issparse(features) or isinstance(features, np.ndarray):
+        return checked_features(features, features.shape[0] if features.ndim else 0)
+    return None
 
 
 def id_name(names: Sequence[str], id: str | None, what: str) -> str:
@@ -64,85 +146,74 @@ def id_name(names: Sequence[str], id: str | None, what: str) -> str:
     if id is not None and id in names:
         return id
     if id is not None:
-        raise InputError(f"There is no id column {id!r} in {what}. The columns are: {', '.join(names)}.")
+        hint = nearest(id, names)
+        raise InputError(f"There is no id column {id!r} in {what}.{hint} The columns are: {', '.join(names)}.")
     lower = {name.lower(): name for name in names}
     return next((lower[known] for known in _ID_NAMES if known in lower), names[0])
 
 
-def _load_npy(path: Any) -> NDArray[Any]:
-    try:
-        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-    except DAMAGE as error:
-        raise InputError(f"{path} is not a readable .npy file ({error}). Write or copy it again.") from None
+def node_order(
+    listed: Any, with_edge: NDArray[np.bool_], others: Any, kind: str, unmatched: str, missing: str
+) -> pa.Array:
+    """The ids of the graph's nodes, in order.
 
-
-def node_order(edges: Edges, x_ids: Any, y_ids: Any, unmatched: str, missing: str, *, by_place: bool) -> pa.Array:
-    """The ids of the graph's nodes, in order. `by_place`: row i of the features is node i, so all are nodes."""
+    `listed` are the ids of the features or labels, `with_edge` marks those that the edges know, `others` are those
+    that only the edges know, ascending. `kind`: "features", "labels", or "matrix", whose row i is node i.
+    """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    with_edges = unique_ids(edges.source, edges.target)
-    listed = x_ids if x_ids is not None else y_ids
-    if listed is None:
-        return with_edges
-    only_edges = with_edges.filter(pc.invert(pc.is_in(with_edges, value_set=listed)))
-    isolated = pc.invert(pc.is_in(listed, value_set=with_edges))
-    if by_place:
-        if len(only_edges):
+    if kind == "matrix":
+        if len(others):
             raise InputError(
                 f"The features have {len(listed)} rows, for the nodes 0 to {len(listed) - 1}, but the edges name "
-                f"{len(only_edges)} others, for example {examples(only_edges)}. Give a table with an id column."
+                f"{len(others)} others, for example {examples(others)}. Give a table with an id column."
             )
         return listed
-    if x_ids is None:  # labels alone never decide which nodes there are, only their order
-        return pa.concat_arrays([listed.filter(pc.invert(isolated)), only_edges])
+    if not with_edge.any():
+        raise InputError(
+            f"No id of the {kind} is an id of the edges: {examples(listed)} and {examples(others)}."
+            f"{would_match(listed, others)} Name the id column: {option('id')}"
+        )
+    both = listed.filter(pa.array(with_edge))
+    if kind == "labels":  # labels alone never decide which nodes there are, only their order
+        return pa.concat_arrays([both, others])
     if unmatched == "drop":
-        both = listed.filter(pc.invert(isolated))
         if len(both) < 2:
             raise InputError(f"Only {len(both)} nodes are in both files. Do their ids agree?")
         return both
-    strangers = listed.filter(isolated)
+    strangers = listed.filter(pa.array(~with_edge))
     if len(strangers) and unmatched == "error":
         raise InputError(
             f"{len(strangers)} of {len(listed)} ids in the features are unknown to the edges, for example "
-            f"{examples(strangers)}. Say unmatched='keep' to keep them as isolated nodes, or 'drop'."
+            f"{examples(strangers)}.{would_match(strangers, others)} Say {option('unmatched', 'keep')} to keep them "
+            f"as isolated nodes, or {option('unmatched', 'drop')}."
         )
-    if len(only_edges) and missing == "error":
+    if len(others) and missing in ("role", "error"):
         raise InputError(
-            f"{len(only_edges)} of {len(with_edges)} nodes in the edges have no feature row, for example "
-            f"{examples(only_edges)}. Fill their rows with missing='zero', 'mean' or 'propagate', or leave the nodes "
-            "out with unmatched='drop'."
+            f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
+            f"{examples(others)}.{would_match(others, strangers)} Fill their rows with {option('missing', 'zero')}, "
+            f"'mean' or 'propagate', or leave the nodes out with {option('unmatched', 'drop')}."
         )
-    return pa.concat_arrays([listed, only_edges])
+    return pa.concat_arrays([listed, others])
 
 
 def node_labels(
-    y_table: Any, y_ids: Any, x_table: Any, x_ids: Any, label: str | None, order: pa.Array, unmatched: str
-) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Classes 0.. in node order, -1 where unknown, and their names."""
-    table, ids = (y_table, y_ids) if y_table is not None else (x_table, x_ids)
-    if table is None or (y_table is None and label is None):
-        return None, ()
-    name = label or next((c for c in table.column_names[1:] if c.lower() in _LABEL_NAMES), table.column_names[-1])
-    if name not in table.column_names[1:]:
-        raise InputError(f"There is no label column {name!r}. The columns are: {', '.join(table.column_names)}.")
+    table: NodeTable, ids: pa.Array, order: pa.Array, unmatched: str, *, apart: bool
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Classes 0.. in node order, -1 where unknown, and their names. `ids` are the table's, in the type of `order`."""
+    import pyarrow as pa
+
     rows = look_up(ids, order)
-    unknown = ids.filter(_mask(rows < 0))
-    if len(unknown) and unmatched == "error" and y_table is not None:
+    unknown = ids.filter(pa.array(rows < 0))
+    if len(unknown) and unmatched == "error" and apart:
         raise InputError(
-            f"{len(unknown)} of {len(ids)} ids in the labels are no nodes, for example {examples(unknown)}. "
-            "Remove these rows, or say unmatched='drop' to ignore them."
+            f"{len(unknown)} of {len(ids)} ids in the labels are no nodes, for example {examples(unknown)}."
+            f"{would_match(unknown, order)} Remove these rows, or say {option('unmatched', 'drop')} to ignore them."
         )
-    codes, names = classes(table.column(name), name)
+    codes, names = table.classes()
     y = np.full(len(order), -1, dtype=np.int64)
     y[rows[rows >= 0]] = codes[rows >= 0]
     return y, names
-
-
-def _mask(mask: NDArray[np.bool_]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(mask)
 
 
 def classes(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuplet._check import InputError, check_choice
+from tuplet._check import InputError
 from tuplet.graph import Graph
-from tuplet.io._columns import column_blocks
-from tuplet.io._edges import Edges, adjacency, read_edges
-from tuplet.io._ids import is_range, look_up, to_numpy, unify
-from tuplet.io._missing import MISSING, check_missing, fill, side_by_side, spread
-from tuplet.io._nodes import UNMATCHED, node_labels, node_order, read_features, read_labels
+from tuplet.io._edges import adjacency
+from tuplet.io._features import encode
+from tuplet.io._ids import is_range, look_up, to_numpy, unique_ids
+from tuplet.io._inputs import Inputs, encoding, given_options
+from tuplet.io._missing import fill, side_by_side, spread
+from tuplet.io._nodes import node_order
 from tuplet.io.npz import read_npz
 
 
@@ -29,9 +30,12 @@ def read_graph(
     columns: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
     tokens: Sequence[str] | Mapping[str, str] = (),
+    roles: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
+    scale: bool = True,
     label: str | None = None,
     directed: bool = False,
-    missing: str = "error",
+    missing: str = "role",
     unmatched: str = "error",
     header: bool | None = None,
     separator: str | None = None,
@@ -40,67 +44,81 @@ def read_graph(
 ) -> Graph:
     """The graph in one, two or three tables: edges, node features and labels.
 
-    Each may be a path (CSV, TSV, Parquet, Arrow, a folder of parts), a pandas, polars or Arrow table, a dict of
-    columns, a 2-d array, or a binary stream of CSV. `edges` may also be an .npz file or a folder made by
-    `tuplet convert`, which hold a whole graph. `features` may be an (n, f) matrix or .npy file: row i is node i.
+    Each may be a path (CSV, TSV, Parquet, Arrow; text also as .gz, .zst), a folder of parts, a glob pattern, a list
+    of paths, a binary stream of CSV, anything with `__arrow_c_stream__` (pandas, polars, DuckDB, Arrow), a dict of
+    columns or a 2-d array. `edges` may also be an .npz file or a folder made by `tuplet convert`, which hold a whole
+    graph: no other option goes with it. `features` may be an (n, f) matrix or .npy file: row i is node i.
 
     Columns are found by their usual names (source/target, src/dst, from/to, .., weight; id; label), else by place:
     the first two of `edges`, the first of `features` and `labels`. Name others with `source`, `target`, `weight`
-    (False: none), `id` and `label`. `columns` picks feature columns; text is one-hot encoded, `categorical` does the
-    same to numbers, lists (or the text columns in `tokens`) are counted by token, number lists are taken as vectors.
+    (False: none), `id` and `label`. A column of `features` named label, class, y or target is the label and no
+    feature, unless `columns` names it. `columns` picks feature columns.
+
+    Each feature column gets a role by its type, name and values, and becomes features by it: docs/preparation.md.
+    `roles` ({"size": "number", "kind": "category"}) overrules that, `categorical` names categories, `tokens` text
+    columns of tokens with their separator, `exclude` columns to leave out. `scale` False keeps numbers and counts as
+    they are. `graph.preparation.rows()` says what was done.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
     `unmatched` says what to do with nodes that only one of the files knows: "error", "keep" or "drop" them.
-    `missing` says how absent feature values are filled: "error", "zero", "mean" of the column, or "propagate", the
-    mean over the node's neighbours; nodes without a feature row are filled in the same way.
+    `missing` says how absent feature values are filled: by the column's "role", "zero", "mean" of the column, or
+    "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are an error
+    for "role" too, else they are filled in the same way.
     `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})
     >>> g, g.ids.tolist(), g.feature_names
     (Graph(3 nodes, 2 edges, 1 features), ['cy', 'bob', 'ann'], ('age',))
     """
-    check_choice("missing", missing, MISSING)
-    check_choice("unmatched", unmatched, UNMATCHED)
-    whole = _whole_graph(edges, features, labels)
+    options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
+               "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
+    whole = _whole_graph(edges, features, labels, options)
     if whole is not None:
         return whole.with_(name=name or whole.name)
-    text = {"header": header, "separator": separator, "comment": comment}
-    found = read_edges(edges, source, target, weight, text)
-    x_table, x_ids, x_matrix = read_features(features, id, text)
-    y_table, y_ids = read_labels(labels, id, text)
-    known = [column for column in (x_ids, y_ids) if column is not None]
-    source_ids, target_ids, *known = unify(found.source, found.target, *known)
-    found = Edges(source_ids, target_ids, found.weights)
-    x_ids = known.pop(0) if x_ids is not None else None
-    y_ids = known.pop(0) if y_ids is not None else None
-    order = node_order(found, x_ids, y_ids, unmatched, missing, by_place=x_matrix is not None)
-    adj = adjacency(look_up(found.source, order), look_up(found.target, order), found.weights, len(order), directed)
+    inputs = Inputs.open(edges, features, labels, options, in_memory=True)
+    found = inputs.edges.read()
+    source_ids, target_ids, x_ids, y_ids = inputs.in_one_type(found.source, found.target)
+    listed = x_ids if x_ids is not None else y_ids
+    order = _order(unique_ids(source_ids, target_ids), listed, inputs.kind, unmatched, missing)
+    adj = adjacency(look_up(source_ids, order), look_up(target_ids, order), found.weights, len(order), directed)
     names: tuple[str, ...] = ()
-    x: Any = x_matrix
-    if x_table is not None:
-        leave_out = [x_table.column_names[0], *([label] if label and labels is None else [])]
-        blocks = column_blocks(x_table, columns, categorical=categorical, tokens=tokens, leave_out=leave_out)
-        if missing == "error":
-            check_missing(blocks, "the features")
-        names = tuple(feature for block in blocks for feature in block.names)
-        rows = look_up(x_ids, order)
+    prepared = None
+    x: Any = inputs.matrix
+    if inputs.features is not None:
+        table = inputs.features
+        encoded = encode(table.chunks, table.features, **encoding(table, options))
+        names, prepared, rows = encoded.names, encoded.preparation, look_up(x_ids, order)
+        (blocks,) = encoded.chunks()
         x = side_by_side([fill(spread(block, rows, len(order)), missing, adj) for block in blocks])
-    y, label_names = node_labels(y_table, y_ids, x_table if labels is None else None, x_ids, label, order, unmatched)
-    ids = to_numpy(order)
+    y, label_names = inputs.classes(x_ids, y_ids, order, unmatched)
+    node_ids = to_numpy(order)
     return Graph.from_scipy(
         adj,
         x,
         y,
-        ids=None if is_range(ids) else ids,
+        ids=None if is_range(node_ids) else node_ids,
         directed=directed,
         name=name,
         label_names=label_names,
         feature_names=names,
+        preparation=prepared,
     )
 
 
-def _whole_graph(edges: Any, features: Any, labels: Any) -> Graph | None:
-    """The graph, where `edges` is a file or folder that holds all of it."""
+def _order(with_edges: Any, listed: Any, kind: str, unmatched: str, missing: str) -> Any:
+    """The ids of the nodes in order; `with_edges` are those of the edges, ascending."""
+    import pyarrow.compute as pc
+
+    if listed is None:
+        return with_edges
+    others = with_edges.filter(pc.invert(pc.is_in(with_edges, value_set=listed)))
+    return node_order(listed, look_up(listed, with_edges) >= 0, others, kind, unmatched, missing)
+
+
+def _whole_graph(edges: Any, features: Any, labels: Any, options: dict[str, Any]) -> Graph | None:
+    """The graph, where `edges` is a file or folder that holds all of it; no option but the name can change it."""
     if isinstance(edges, Graph):
         whole: Graph | None = edges
     elif not isinstance(edges, str | os.PathLike):
@@ -113,6 +131,9 @@ def _whole_graph(edges: Any, features: Any, labels: Any) -> Graph | None:
         whole = open_graph(edges)
     else:
         return None
-    if features is not None or labels is not None:
-        raise InputError(f"{edges} holds a whole graph already. Give its edges as a table to join other features.")
+    tables = {"features": features, "labels": labels}
+    used = [*(name for name, table in tables.items() if table is not None), *given_options(options)]
+    if used:
+        what = "The Graph" if isinstance(edges, Graph) else str(edges)
+        raise InputError(f"{what} holds a whole graph already, which {used[0]} cannot change. Leave it out.")
     return whole

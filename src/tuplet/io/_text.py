@@ -1,22 +1,22 @@
-"""Delimited text (CSV, TSV, edge lists) -> Arrow tables: separator and header found, comments dropped.
+"""Delimited text (CSV, TSV, edge lists) -> chunks of trimmed texts: separator and header found, comments dropped.
 
-pyarrow parses; this module looks at the first lines, and cleans the stream where pyarrow has no option (comment
-lines, runs of blanks).
+pyarrow splits the lines. This module looks at the first lines, cuts the stream into blocks of whole rows, and drops
+what is no data: a byte order mark, comment and blank lines, blanks around cells. Every chunk knows its line numbers.
 """
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,9 +26,12 @@ HEADER_WORDS = frozenset(
     ("id", "node", "node_id", "source", "target", "src", "dst", "from", "to", "head", "tail", "u", "v")
     + ("weight", "w", "value", "label", "class")
 )
-_HEAD = 1 << 16
-_BLOCK = 1 << 22
-AsText = Callable[[Sequence[str]], Sequence[str]]
+LONGEST_LINE = 2**26
+BLOCK = 2**22  # bytes of text in a chunk
+MOST_EXPANSION = 500  # of a packed file, once it has given EXPANDED bytes
+EXPANDED = 2**30
+_HEAD = 2**16
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
 
 @dataclass(frozen=True)
@@ -44,71 +47,261 @@ class Layout:
     sure: bool = True
 
 
-def read_text(
-    source: str | os.PathLike[str] | IO[bytes],
-    *,
-    header: bool | None = None,
-    separator: str | None = None,
-    comment: str = "#",
-    as_text: AsText = lambda names: (),
-) -> tuple[pa.Table, Layout]:
-    """The table in a delimited text file or binary stream, and its layout.
+@dataclass(frozen=True)
+class Lines:
+    """Whole lines as they stand in a file: `number` is that of the first, `read` the share of the file so far."""
 
-    `as_text(names)` picks the columns that stay text whatever they look like (node ids: "007" is not 7).
-    """
-    import pyarrow as pa
-    from pyarrow import csv as pacsv
+    data: bytes
+    number: int
+    read: float
+    comment: bytes
+    separator: str
 
-    with _parsing(source, header, separator, comment) as (stream, layout, options):
-        types = {column: pa.string() for column in as_text(layout.names)}
-        convert = pacsv.ConvertOptions(column_types=types)
-        table = pacsv.read_csv(stream, convert_options=convert, **options)
-    if any(pa.types.is_binary(field.type) for field in table.schema):
-        raise _not_utf8(_name(source))
-    return table, layout
+    def clean(self) -> bytes:
+        """The lines without comments, blank lines, and blanks between a separator and a quote."""
+        data, mark = self.data, self.comment
+        quoted = b'"' in data
+        if (mark and (data.startswith(mark) or b"\n" + mark in data)) or (quoted and b' "' in data):
+            data = self._pattern.sub(lambda found: found[1] or b"", data)
+        if self.separator == " ":
+            data = re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
+        if data[:1] in (b" ", b"\r", b"\n") or any(mark in data for mark in (b"\n\n", b"\n\r", b"\n ")):
+            data = re.sub(rb"(?m)^ *\r?(?:\n|\Z)", b"", data)
+        return data
 
+    @cached_property
+    def _pattern(self) -> re.Pattern[bytes]:
+        """Quoted cells (kept, in group 1), comment lines, and blanks before a quote."""
+        mark, sep = re.escape(self.comment), re.escape(self.separator.encode())
+        comment = rb"|(?m:^)" + mark + rb"[^\n]*(?:\n|\Z)" if mark else b""
+        return re.compile(
+            rb"((?:(?<=" + sep + rb')|(?<= )|(?m:^))"(?:[^"]|"")*")' + comment + rb"|(?<=" + sep + rb') +(?=")'
+        )
 
-def scan_text(
-    source: str | os.PathLike[str] | IO[bytes],
-    *,
-    header: bool | None = None,
-    separator: str | None = None,
-    comment: str = "#",
-    types: Callable[[Sequence[str]], dict[str, Any]],
-) -> Iterator[pa.RecordBatch]:
-    """The batches of a delimited file one after another; memory stays at one block.
-
-    `types(names)` gives the Arrow type of each column that is wanted; others are not returned.
-    """
-    from pyarrow import csv as pacsv
-
-    with _parsing(source, header, separator, comment) as (stream, layout, options):
-        wanted = types(layout.names)
-        convert = pacsv.ConvertOptions(column_types=wanted, include_columns=list(wanted))
-        yield from pacsv.open_csv(stream, convert_options=convert, **options)
-
-
-@contextlib.contextmanager
-def _parsing(
-    source: Any, header: bool | None, separator: str | None, comment: str
-) -> Iterator[tuple[Any, Layout, dict[str, Any]]]:
-    """The cleaned stream, its layout and pyarrow's options; pyarrow's errors leave as InputError."""
-    import pyarrow as pa
-    from pyarrow import csv as pacsv
-
-    name = _name(source)
-    with _open(source) as raw:
-        clean = _Clean(raw, comment.encode(), name)
-        layout = sniff(clean.head(), name, header=header, separator=separator)
-        clean.begin(squeeze=layout.separator == " ")
-        read = pacsv.ReadOptions(column_names=list(layout.names), skip_rows=int(layout.header), block_size=_BLOCK)
-        parse = pacsv.ParseOptions(delimiter=layout.separator)
+    def line_of(self, row: int) -> int:
+        """The number of the line where data row `row` of these lines begins."""
+        text = self.data.decode("utf-8", "replace").split("\n")
+        mark = self.comment.decode()
+        kept = [i for i, line in enumerate(text) if line.strip() and not (mark and line.startswith(mark))]
+        reader = csv.reader([text[i] + "\n" for i in kept], delimiter=self.separator)
+        begin = 0
         try:
-            yield io.BufferedReader(clean, _BLOCK), layout, {"read_options": read, "parse_options": parse}
-        except InputError:
-            raise
-        except (pa.ArrowException, ValueError, OSError, KeyError) as error:
-            raise InputError(_explain(str(error), name)) from None
+            for _ in range(row):
+                next(reader)
+            begin = reader.line_num
+        except (csv.Error, StopIteration):
+            pass
+        return self.number + (kept[min(begin, len(kept) - 1)] if kept else 0)
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """Some rows as a table of texts (or of the types that were asked for), and the lines that they come from."""
+
+    table: pa.Table
+    lines: Lines
+    skipped: int = 0  # rows before the first, such as the header
+
+    def line_of(self, row: int) -> int:
+        """The line number of a row of the table."""
+        return self.lines.line_of(row + self.skipped)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A delimited text file (plain, gzip, zstd, bz2) or binary stream, read in chunks as often as needed."""
+
+    source: str | os.PathLike[str] | IO[bytes]
+    header: bool | None = None
+    separator: str | None = None
+    comment: str = "#"
+    _held: list[bytes] = field(default_factory=list, repr=False)
+
+    @property
+    def name(self) -> str:
+        return "the stream" if hasattr(self.source, "read") else str(self.source)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Separator, header and names, from the first lines."""
+        head = b""
+        for lines in self._lines(self.separator or ""):
+            head += lines.clean()[: 2 * _HEAD]
+            if len(head) >= _HEAD or lines.read >= 1:
+                break
+        return sniff(head[:_HEAD], self.name, header=self.header, separator=self.separator)
+
+    def chunks(self, columns: Sequence[str], types: Mapping[str, Any] | None = None) -> Iterator[TextChunk]:
+        """The rows in order, `columns` only: trimmed texts, or of the Arrow `types`."""
+        first = True
+        for lines in self._lines(self.layout.separator):
+            data = lines.clean()
+            if data:
+                skipped = int(first and self.layout.header)
+                table = self._parse(data, lines, columns, types or {}, skipped)
+                first = False
+                yield TextChunk(table, lines, skipped)
+
+    def _parse(
+        self, data: bytes, lines: Lines, columns: Sequence[str], types: Mapping[str, Any], skipped: int
+    ) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv as pacsv
+
+        wanted = {name: types.get(name, pa.string()) for name in columns}
+        read = pacsv.ReadOptions(
+            column_names=list(self.layout.names), skip_rows=0, block_size=len(data) + 1, use_threads=False,
+            skip_rows_after_names=skipped,
+        )  # fmt: skip
+        parse = pacsv.ParseOptions(delimiter=self.layout.separator, newlines_in_values=True)
+        convert = pacsv.ConvertOptions(column_types=wanted, include_columns=list(wanted), strings_can_be_null=False)
+        try:
+            table = pacsv.read_csv(
+                pa.BufferReader(data), read_options=read, parse_options=parse, convert_options=convert
+            )
+        except (pa.ArrowException, ValueError, KeyError) as error:
+            raise self._explain(str(error), lines) from None
+        return _trimmed(table) if b" " in data or b"\t" in data else table
+
+    def _explain(self, text: str, lines: Lines) -> InputError:
+        if "UTF8" in text or "UTF-8" in text:
+            return _not_utf8(self.name)
+        found = re.search(r"Row #(\d+): (Expected \d+ columns, got \d+)", text)
+        if found:
+            line = lines.line_of(int(found[1]) - 1)
+            return InputError(
+                f"Line {line} of {self.name} is not like the others: {found[2]}. Correct the line; "
+                f"{option('separator')} and {option('comment')} may help."
+            )
+        return InputError(
+            f"{self.name} cannot be parsed near line {lines.number} ({text.strip()}). Check the lines there; "
+            f"{option('separator')}, {option('header')} and {option('comment')} may help."
+        )
+
+    def _lines(self, separator: str) -> Iterator[Lines]:
+        """The file in blocks of whole rows; a row ends at a line end outside quotes."""
+        number, seen = 1, 0
+        parts: list[bytes] = []  # what was read of a row that has not ended
+        with self._open() as (raw, packed, size):
+            while True:
+                block = self._read(raw)
+                if number == 1 and not seen:
+                    block = block.removeprefix(b"\xef\xbb\xbf")
+                seen += len(block)
+                self._check_block(block, parts, number, seen, packed)
+                parts.append(block)
+                if block and b"\n" not in block:
+                    continue
+                data = b"".join(parts)
+                cut = _row_end(data, separator) if block else len(data)
+                if cut:
+                    read = 1.0 if not block else min(1.0, packed.tell() / max(1, size))
+                    yield Lines(data[:cut], number, read, self.comment.encode(), separator or ",")
+                    number += data.count(b"\n", 0, cut)
+                parts = [data[cut:]]
+                if not block:
+                    return
+
+    def _check_block(self, block: bytes, waiting: list[bytes], number: int, seen: int, packed: Any) -> None:
+        zero = block.find(b"\0")
+        if zero >= 0:
+            line = number + sum(part.count(b"\n") for part in waiting) + block.count(b"\n", 0, zero)
+            raise InputError(
+                f"Line {line} of {self.name} holds a zero byte, so it is not UTF-8 text. Save it as UTF-8, or check "
+                "what kind of file it is."
+            )
+        if sum(map(len, waiting)) + len(block) > LONGEST_LINE + BLOCK:
+            raise InputError(
+                f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are "
+                "lost, or a quote is not closed. Correct that line."
+            )
+        if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
+            raise InputError(
+                f"{self.name} expands to over {MOST_EXPANSION} times its size, which no table does. Unpack it first "
+                "if you trust it."
+            )
+
+    def _read(self, raw: Any) -> bytes:
+        try:
+            return bytes(raw.read(BLOCK))
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(f"{self.name} cannot be read to its end ({error}). Copy it again.") from None
+
+    def _open(self) -> Any:
+        if hasattr(self.source, "read"):
+            return _Opened(io.BytesIO(self._whole()), len(self._whole()), self.name)
+        path = Path(self.source)
+        if not path.is_file():
+            raise InputError(f"There is no file {path}. Check the path.")
+        return _Opened(path.open("rb"), path.stat().st_size, self.name)
+
+    def _whole(self) -> bytes:
+        """All bytes of a stream, which can be read but once."""
+        if not self._held:
+            data = self.source.read()  # type: ignore[union-attr]
+            self._held.append(data.encode() if isinstance(data, str) else bytes(data))
+        return self._held[0]
+
+
+class _Opened:
+    """(unpacked stream, stream of the file's own bytes, their number), closed at the end."""
+
+    def __init__(self, packed: IO[bytes], size: int, name: str) -> None:
+        self.packed, self.size, self.name = packed, size, name
+
+    def __enter__(self) -> tuple[Any, IO[bytes], int]:
+        import pyarrow as pa
+
+        start = self.packed.read(4)
+        self.packed.seek(0)
+        kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+        if not start:
+            self.packed.close()
+            raise InputError(f"{self.name} is empty. Give a file with at least one line of data.")
+        raw = self.packed if kind is None else pa.CompressedInputStream(pa.PythonFile(self.packed, "r"), kind)
+        return raw, self.packed, self.size
+
+    def __exit__(self, *error: object) -> None:
+        self.packed.close()
+
+
+def _row_end(data: bytes, separator: str) -> int:
+    """Where the last whole row ends: the last line end, unless it lies inside a quoted cell."""
+    cut = data.rfind(b"\n") + 1
+    if not separator or data.find(b'"', 0, cut) < 0:
+        return cut
+    begin = _open_quote(data, cut, ord(separator))
+    return cut if begin < 0 else data.rfind(b"\n", 0, begin) + 1
+
+
+def _open_quote(data: bytes, cut: int, separator: int) -> int:
+    """Where a quoted cell begins that does not end before `cut`; -1 if there is none.
+
+    Only a quote at the beginning of a cell opens one; inside, two quotes stand for one.
+    """
+    begin, closed, opened = -1, -2, -1
+    for found in re.finditer(b'"', data[:cut]):
+        at = found.start()
+        if begin < 0:
+            before = data[at - 1] if at else 10
+            blank = before == 32 and (at < 2 or data[at - 2] in (10, separator))
+            if at == closed + 1:  # the second of two quotes: the cell goes on
+                begin = opened
+            elif before in (10, separator) or blank:
+                begin = opened = at
+        else:
+            begin, closed = -1, at
+    return begin
+
+
+def _trimmed(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for i, field_ in enumerate(table.schema):
+        if pa.types.is_string(field_.type):
+            table = table.set_column(i, field_.name, pc.utf8_trim_whitespace(table.column(i)))
+    return table
 
 
 def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None) -> Layout:
@@ -119,33 +312,43 @@ def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None)
     >>> sniff(b"source target\\n1 2\\n", "x.txt", header=None, separator=None).names
     ('source', 'target')
     """
-    lines = _lines(head, name)
+    lines = _head_lines(head, name)
     if not lines:
         raise InputError(f"{name} is empty. Give a file with at least one line of data.")
     mark = separator if separator is not None else _separator(lines, name)
     if len(mark) != 1 or mark in '"\r\n':
         raise InputError(f"separator {mark!r} must be one character such as ',' or '\\t'.")
     try:
-        rows = list(csv.reader((" ".join(line.split()) if mark == " " else line for line in lines), delimiter=mark))
+        rows = _split(lines, mark)
     except csv.Error as error:
         raise InputError(f"{name} cannot be split into columns ({error}). Check its first lines.") from None
     first, rest = rows[0], [row for row in rows[1:50] if len(row) == len(rows[0])]
     guess, sure = _looks_like_header(first, rest)
     if header is False and guess and sure and rest and not any(_is_number(cell) for cell in first):
         raise InputError(
-            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but header=False says it is data. "
-            "Say header=True, or remove the line."
+            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} "
+            f"says it is data. Say {option('header', True)}, or remove the line."
         )
     used = guess if header is None else header
-    names = tuple(cell.strip() for cell in first) if used else tuple(f"c{i + 1}" for i in range(len(first)))
-    if len(set(names)) < len(names):
-        raise InputError(f"{name} names a column twice in its header {list(names)}. Give each its own name.")
+    names = tuple(first) if used else tuple(f"c{i + 1}" for i in range(len(first)))
+    check_names(names, name)
     return Layout(mark, used, names, sure or header is not None)
 
 
-def _lines(head: bytes, name: str) -> list[str]:
-    if b"\x00" in head:
-        raise InputError(f"{name} is not UTF-8 text (it holds zero bytes). Save it as UTF-8, or check its kind.")
+def check_names(names: Sequence[str], what: str) -> None:
+    """Raise where two columns have one name."""
+    twice = sorted({name for name in names if list(names).count(name) > 1}) if len(set(names)) < len(names) else ()
+    if twice:
+        raise InputError(f"{what} names a column twice: {', '.join(map(repr, twice))}. Give each its own name.")
+
+
+def _split(lines: Sequence[str], mark: str) -> list[list[str]]:
+    plain = (" ".join(line.split()) if mark == " " else line for line in lines)
+    rows = csv.reader((line + "\n" for line in plain), delimiter=mark, skipinitialspace=mark != " ")
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def _head_lines(head: bytes, name: str) -> list[str]:
     try:
         text = head.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -161,8 +364,7 @@ def _separator(lines: list[str], name: str) -> str:
     best = ""
     for mark in SEPARATORS:
         try:
-            rows = [" ".join(line.split()) if mark == " " else line for line in lines[:20]]
-            widths = {len(row) for row in csv.reader(rows, delimiter=mark)}
+            widths = {len(row) for row in _split(lines[:20], mark)}
         except csv.Error:
             continue
         if min(widths) >= 2 and len(widths) == 1:
@@ -173,7 +375,7 @@ def _separator(lines: list[str], name: str) -> str:
         return best
     raise InputError(
         f"{name} has one column only: {lines[0][:60]!r}. Two or more are needed, separated by comma, tab or blank; "
-        "name another separator with separator=..."
+        f"name another separator with {option('separator')}"
     )
 
 
@@ -181,12 +383,12 @@ def _looks_like_header(first: list[str], rest: list[list[str]]) -> tuple[bool, b
     """(is it a header, is that sure)."""
     if any(_is_number(cell) for cell in first):
         return False, True
-    if sum(cell.strip().lower() in HEADER_WORDS for cell in first) >= min(2, len(first)):
+    if sum(cell.lower() in HEADER_WORDS for cell in first) >= min(2, len(first)):
         return True, True
     numeric = [bool(rest) and all(_is_number(row[i]) for row in rest) for i in range(len(first))]
     if any(numeric):
         return True, True
-    return any(cell.strip().lower() in HEADER_WORDS for cell in first), False
+    return any(cell.lower() in HEADER_WORDS for cell in first), False
 
 
 def _is_number(cell: str) -> bool:
@@ -197,85 +399,5 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-class _Clean(io.RawIOBase):
-    """A byte stream without comment lines and byte order mark; where asked, runs of blanks become one."""
-
-    def __init__(self, raw: Any, comment: bytes, name: str) -> None:
-        self.raw, self.comment, self.name = raw, comment, name
-        self._left, self._ready = b"", b""  # bytes of an unfinished line; whole lines for the reader
-        self._end, self._start, self._squeeze = False, True, False
-
-    def readable(self) -> bool:
-        return True
-
-    def head(self) -> bytes:
-        """The first clean bytes, which the reader will get too."""
-        while len(self._ready) < _HEAD and not self._end:
-            self._ready += self._next()
-        return self._ready[:_HEAD]
-
-    def begin(self, *, squeeze: bool) -> None:
-        """Say, after `head`, whether runs of blanks become one."""
-        self._squeeze = squeeze
-        self._ready = _squeeze(self._ready) if squeeze else self._ready
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready and not self._end:
-            self._ready = self._next()
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
-
-    def _next(self) -> bytes:
-        try:
-            block = self.raw.read(_BLOCK)
-        except (OSError, EOFError) as error:
-            raise InputError(f"{self.name} cannot be read to its end ({error}). Copy it again.") from None
-        self._end = not block
-        if self._start:
-            block, self._start = block.removeprefix(b"\xef\xbb\xbf"), False
-        data = self._left + block
-        cut = len(data) if self._end else data.rfind(b"\n") + 1
-        self._left = data[cut:]
-        lines = self._drop_comments(data[:cut])
-        return _squeeze(lines) if self._squeeze else lines
-
-    def _drop_comments(self, data: bytes) -> bytes:
-        mark = self.comment
-        if not mark or not (data.startswith(mark) or b"\n" + mark in data):
-            return data
-        return b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(mark))
-
-
-def _squeeze(data: bytes) -> bytes:
-    data = re.sub(rb"[ \t]+", b" ", data)
-    return re.sub(rb"(?m)^ | (?=\r?$)", b"", data)
-
-
-def _open(source: Any) -> Any:
-    import pyarrow as pa
-
-    if hasattr(source, "read"):
-        return io.BytesIO(source.read())
-    if not Path(source).is_file():
-        raise InputError(f"There is no file {source}. Check the path.")
-    if not Path(source).stat().st_size:
-        raise InputError(f"{source} is empty. Give a file with at least one line of data.")
-    return pa.input_stream(str(source), compression="detect")
-
-
-def _explain(text: str, name: str) -> str:
-    if "UTF8" in text:
-        return str(_not_utf8(name))
-    if "Empty CSV" in text:
-        return f"{name} holds no data after its header and comments. Give at least one line of data."
-    return f"{name} cannot be parsed ({text.strip()}). Check that line; separator=, header= and comment= may help."
-
-
 def _not_utf8(name: str) -> InputError:
     return InputError(f"{name} is not UTF-8 text. Save it as UTF-8 (for example: iconv -f latin1 -t utf-8).")
-
-
-def _name(source: Any) -> str:
-    return "the stream" if hasattr(source, "read") else str(source)

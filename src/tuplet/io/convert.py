@@ -10,59 +10,69 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_choice, parse_bytes
-from tuplet._files import open_array, save_array
+from tuplet._check import InputError, option, parse_bytes
+from tuplet._files import locked, open_array, save_array
 from tuplet.graph import Graph
 from tuplet.io._convert_job import Job, Progress
-from tuplet.io._convert_nodes import write_features, write_labels
-from tuplet.io._edge_stream import EdgeStream
+from tuplet.io._convert_nodes import write_features
+from tuplet.io._edges import Edges, check_some_rows
 from tuplet.io._external_sort import Dealer, Plan, RowWriter, make_keys, remove_bucket, sort_bucket
-from tuplet.io._id_maps import BitmapMap, Collector, IdMap, SortedMap, TextMap, map_of
-from tuplet.io._ids import examples, unify
-from tuplet.io._node_stream import NodeStream, node_stream
+from tuplet.io._id_maps import AnyMap, BitmapMap, Collector, IdMap, SortedMap, TextMap
+from tuplet.io._ids import is_range, to_numpy, unify
+from tuplet.io._inputs import Inputs
+from tuplet.io._nodes import node_order
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
 
 log = logging.getLogger("tuplet")
 
 MAX_NODES = 2**31
 LEAST_MEMORY = 2**26
+VERSION = 2  # of the work folder
 
 
 def convert(
-    edges: str | os.PathLike[str],
+    edges: Any,
     out: str | os.PathLike[str],
     *,
-    features: str | os.PathLike[str] | None = None,
+    features: Any = None,
     labels: Any = None,
     source: str | None = None,
     target: str | None = None,
     weight: str | bool | None = None,
     id: str | None = None,
     columns: Sequence[str] | None = None,
+    categorical: Sequence[str] = (),
+    tokens: Sequence[str] | Mapping[str, str] = (),
+    roles: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
+    scale: bool = True,
     label: str | None = None,
     directed: bool = False,
-    missing: str = "error",
-    memory: int | str = "2GB",
+    missing: str = "role",
+    unmatched: str = "error",
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    name: str = "",
+    memory: int | str = "2GB",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
-    """Build the graph folder `out` from files of any size, and open it.
+    """Build the graph folder `out` from tables of any size, and open it.
 
-    Files, columns and text options are those of `read_graph`, and so is the graph, but features must be numbers,
-    booleans or number lists. Nodes in the features without an edge are kept. Nodes without a feature row are an
-    error, or get a "zero" row, or are left out with their edges ("drop"): `missing`. Working memory stays below
-    `memory`, apart from about 0.3 GB for the libraries; labels and text ids are held in memory. On disk the work
-    takes 8 bytes (12 with weights) for each stored edge besides the result.
+    Tables, columns and options are those of `read_graph`, and so is the graph; only missing="propagate" needs the
+    whole graph in memory and is refused. Working memory stays below `memory`, apart from about 0.3 GB for the
+    libraries; labels, text ids and the vocabulary of text columns are held in memory. On disk the work takes 8 bytes
+    (12 with weights) for each stored edge besides the result. A run that was interrupted goes on when the same call
+    is made again, unless a table lies in memory; a second process that wants the same `out` is told who works on it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,106 +81,139 @@ def convert(
     ...     g, g.ids.tolist()
     (Graph(graph: 3 nodes, 2 edges, 0 features), ['ann', 'bob', 'cy'])
     """
-    check_choice("missing", missing, ("error", "zero", "drop"))
-    place = check_new_folder(out, overwrite=overwrite)
-    text = {"header": header, "separator": separator, "comment": comment}
-    stream = EdgeStream.open(edges, source=source, target=target, weight=weight, **text)
-    leave_out = [label] if label is not None and labels is None else []
-    nodes = None if features is None else node_stream(features, id, columns, leave_out, text)
+    options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
+               "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
+               "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
+               "separator": separator, "comment": comment}  # fmt: skip
+    if missing == "propagate":
+        raise InputError(
+            f"{option('missing', 'propagate')} needs the whole graph in memory, which convert never holds. Choose "
+            f"{option('missing', 'mean')} or 'zero', or read the tables with read_graph and write them by save_graph."
+        )
     budget = parse_bytes(memory)
     if budget < LEAST_MEMORY:
         raise InputError(f"memory {memory!r} is too little. Give at least {LEAST_MEMORY // 2**20} MiB.")
-    key = [stream.facts(), None if nodes is None else nodes.facts(), directed, missing, budget]
-    job = Job(place, key, progress)
-    try:
-        _run(job, stream, nodes, directed, missing, budget)
-        write_labels(job, labels, nodes, id, label, text)
-        graph = job.graph(directed, place.name)
-        write_meta(job.folder, graph)
-        del graph
-        job.finish(place)
-    except InputError:
-        job.remove()
-        raise
-    except OSError as error:
-        job.remove()
-        raise InputError(f"The graph cannot be written to {place} ({error}). Free or choose another place.") from None
+    _check_is_table(edges)
+    place = check_new_folder(out, overwrite=overwrite)
+    with locked(place):
+        inputs = Inputs.open(edges, features, labels, options, in_memory=False)
+        facts = _facts(inputs)
+        job = Job(place, [VERSION, facts or uuid.uuid4().hex, options, budget], progress)
+        try:
+            _run(job, inputs, options, budget, name or place.name)
+            if facts != _facts(inputs):
+                raise InputError("A file has changed while it was read. Convert it again when it is finished.")
+            job.finish(check_new_folder(out, overwrite=overwrite))
+        except InputError:
+            job.remove()
+            raise
+        except OSError as error:
+            job.remove()
+            raise InputError(
+                f"The graph cannot be written to {place} ({error}). Free or choose another place."
+            ) from None
     return open_graph(place)
 
 
-def _run(job: Job, stream: EdgeStream, nodes: NodeStream | None, directed: bool, missing: str, memory: int) -> None:
+def _check_is_table(edges: Any) -> None:
+    whole = isinstance(edges, Graph)
+    if isinstance(edges, str | os.PathLike):
+        whole = str(edges).endswith(".npz") or (Path(edges) / "meta.json").is_file()
+    if whole:
+        what = "The Graph" if isinstance(edges, Graph) else str(edges)
+        raise InputError(f"{what} holds a whole graph already. Read it with read_graph, write it with save_graph.")
+
+
+def _facts(inputs: Inputs) -> Any:
+    """What identifies all files, or None where a table lies in memory."""
+    tables = [inputs.edges.table, *(nodes.table for nodes in (inputs.features, inputs.labels) if nodes is not None)]
+    facts = [table.facts() for table in tables]
+    return None if None in facts or inputs.matrix is not None else facts
+
+
+def _run(job: Job, inputs: Inputs, options: dict[str, Any], memory: int, name: str) -> None:
     if "n" not in job.state:
-        _collect(job, stream, nodes, missing, memory)
-    if nodes is not None and "feature_names" not in job.state:
-        write_features(job, nodes, missing)
+        _collect(job, inputs, options, memory)
+    order, x_ids, y_ids = _node_ids(job, inputs)
+    if inputs.kind in ("features", "matrix") and "feature_names" not in job.state:
+        write_features(job, inputs, x_ids, order, options)
+    y, label_names = inputs.classes(x_ids, y_ids, order, options["unmatched"])
+    if y is not None:
+        save_array(job.folder / "y.npy", y)
+    del order, x_ids, y_ids, y
     if "buckets" not in job.state:
-        _deal(job, stream, directed, memory)
-    _sort(job, directed)
+        _deal(job, inputs, options["directed"], memory)
+    if "whole" not in job.state:
+        _sort(job, options["directed"])
+    weights = job.folder / "weights.npy"
+    if weights.is_file() and _all_ones(weights):
+        weights.unlink()
+    features: Any = (job.state.get("x_shape"), label_names, job.state.get("feature_names", ()))
+    write_meta(job.folder, name, options["directed"], *features, preparation=job.state.get("preparation"))
 
 
-def _collect(job: Job, stream: EdgeStream, nodes: NodeStream | None, missing: str, memory: int) -> None:
-    """First pass: the node ids, written as ids.npy unless they are 0, 1, .."""
-    rows, listed, kinds, weighted = 0, None if nodes is None else nodes.ids(), set(), False
-    known: IdMap | None = None if listed is None else map_of(listed)
-    collector = Collector(memory)
-    for chunk in stream.chunks():
-        rows += len(chunk.source)
-        weighted |= chunk.weights is not None
-        for column in (chunk.source, chunk.target):
+def _collect(job: Job, inputs: Inputs, options: dict[str, Any], memory: int) -> None:
+    """First pass: the node ids in their order, written as ids.npy unless they are 0, 1, .."""
+    listed = next((ids for ids in inputs.node_ids() if ids is not None), None)
+    known = None if listed is None else AnyMap(listed)
+    with_edge = np.zeros(0 if listed is None else len(listed), dtype=bool)
+    rows, kinds, collector = 0, set(), Collector(memory)
+    for part in inputs.edges.chunks():
+        rows += len(part.source)
+        for column in (part.source, part.target):
             kinds.add(str(column.type))
-            if known is not None:
-                unknown = look_up_any(known, column) < 0
-                column = column.filter(_mask(unknown)) if unknown.any() else column[:0]
-            if len(column):
-                collector.add(column)
-        job.tell("ids", chunk.fraction)
-    if not rows:
-        raise InputError("The edges hold no rows. Give at least one.")
+            collector.add(column if known is None else _unknown(column, known, with_edge))
+        job.tell("ids", part.done)
+    check_some_rows(rows, "The edges")
     found = collector.finish()
-    if known is None:
-        n, ids = found.n, found.ids
-    else:
-        n, ids = _with_listed(listed, known, found, missing)
+    is_text = "large_string" in kinds | {str(ids.type) for ids in inputs.node_ids() if ids is not None}
+    n, ids = found.n, found.ids
+    if listed is not None:
+        others = np.arange(n) if ids is None else ids
+        order = _order(listed, with_edge, others, is_text, inputs.kind, options)
+        n, ids = len(order), to_numpy(order)
+        ids = None if is_range(ids) else ids
     if not 2 <= n < MAX_NODES:
         raise InputError(f"The graph has {n} nodes. From 2 to {MAX_NODES - 1} can be converted.")
     if ids is not None:
         save_array(job.folder / "ids.npy", ids)
-    text_ids = "large_string" in kinds
-    job.save(n=n, rows=rows, weighted=weighted, text_ids=text_ids, listed=None if listed is None else len(listed))
+    job.save(n=n, rows=rows, numbers=kinds == {"int64"}, as_text="large_string" in kinds)
 
 
-def _with_listed(listed: Any, known: IdMap, found: IdMap, missing: str) -> tuple[int, NDArray[Any] | None]:
-    """Nodes in the order of the features, then those that only the edges know."""
-    if found.n and missing == "error":
-        others = np.arange(found.n) if found.ids is None else found.ids
-        raise InputError(
-            f"{found.n} nodes in the edges have no feature row, for example {examples(others)}. "
-            "Say missing='zero' to give them zeros, or missing='drop' to leave them out with their edges."
-        )
-    if not found.n or missing == "drop":
-        return known.n, known.ids
+def _unknown(column: Any, known: AnyMap, with_edge: NDArray[np.bool_]) -> Any:
+    """The ids of a column that are not listed; those that are get marked."""
     import pyarrow as pa
 
-    others = np.arange(found.n) if found.ids is None else found.ids
-    both = pa.concat_arrays(unify(listed, pa.array(others)))
-    log.info("%d nodes without features get zeros", found.n)
-    return len(both), map_of(both).ids
+    places = known.look_up(column)
+    inside = places >= 0
+    with_edge[places[inside]] = True
+    return column.filter(pa.array(~inside))
 
 
-def look_up_any(known: IdMap, column: Any) -> NDArray[np.int64]:
-    """Node numbers of a column, whichever kind of id either side has."""
+def _order(
+    listed: Any, with_edge: NDArray[np.bool_], others: NDArray[Any], is_text: bool, kind: str, options: dict[str, Any]
+) -> Any:
+    """The node ids in order, all in one type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rest = pa.array(others) if others.dtype.kind in "iu" else pa.array(others, pa.large_string())
+    if is_text:
+        listed, rest = pc.cast(listed, pa.large_string()), pc.cast(rest, pa.large_string())
+        rest = rest.take(pc.sort_indices(rest))
+    listed, rest = unify(listed, rest) if len(rest) else (listed, rest.cast(listed.type))
+    return node_order(listed, with_edge, rest, kind, options["unmatched"], options["missing"])
+
+
+def _node_ids(job: Job, inputs: Inputs) -> tuple[Any, Any, Any]:
+    """(ids of the nodes, of the features, of the labels) in one type."""
     import pyarrow as pa
 
-    if isinstance(known, TextMap) or pa.types.is_integer(column.type):
-        return known.look_up(column)
-    return TextMap(pa.array(np.asarray(known.ids if known.ids is not None else np.arange(known.n)).astype(str),
-                            pa.large_string())).look_up(column)  # fmt: skip
-
-
-def _mask(mask: NDArray[np.bool_]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(mask)
+    path = job.folder / "ids.npy"
+    ids = np.load(path, allow_pickle=False) if path.is_file() else np.arange(job.state["n"])
+    order = pa.array(ids) if ids.dtype.kind in "iu" else pa.array(ids, pa.large_string())
+    found = inputs.in_one_type(order)
+    return found[0], found[1], found[2]
 
 
 def _id_map(job: Job) -> IdMap:
@@ -191,37 +234,37 @@ def _id_map(job: Job) -> IdMap:
     return SortedMap(ids, ascending=ascending)
 
 
-def _deal(job: Job, stream: EdgeStream, directed: bool, memory: int) -> None:
+def _deal(job: Job, inputs: Inputs, directed: bool, memory: int) -> None:
     """Second pass: entries to buckets."""
-    known, weighted, n = _id_map(job), bool(job.state["weighted"]), int(job.state["n"])
+    known, weighted, n = _id_map(job), inputs.edges.weight is not None, int(job.state["n"])
     plan = Plan.make(n, job.state["rows"] * (1 if directed else 2), weighted=weighted, memory=memory // 2)
-    dealer = Dealer(job.folder, "bucket", 0, plan.rows, plan.count, weighted)
+    dealer = Dealer(job.buckets, "bucket", 0, plan.rows, plan.count, weighted)
     loops = left_out = 0
     try:
-        for chunk in stream.chunks(text_ids=bool(job.state["text_ids"])):
-            source, target = look_up_any(known, chunk.source), look_up_any(known, chunk.target)
-            inside = (source >= 0) & (target >= 0)
-            keep = inside & (source != target)
-            left_out += int(len(inside) - inside.sum())
-            loops += int(inside.sum() - keep.sum())
-            source, target = source[keep], target[keep]
-            weights = _kept_weights(chunk.weights, keep, weighted)
+        for part in inputs.edges.chunks(numbers=job.state["numbers"], as_text=job.state["as_text"]):
+            source, target, weights, dropped = _pairs(part, known)
+            left_out += dropped[0]
+            loops += dropped[1]
             dealer.add(make_keys(source, target), weights)
             if not directed:
                 dealer.add(make_keys(target, source, backwards=True), weights)
-            job.tell("edges", chunk.fraction)
+            job.tell("edges", part.done)
     finally:
         dealer.close()
     log.info("dropped %d self loops", loops)
     if left_out:
         log.info("left out %d edges of nodes without features", left_out)
-    job.save(buckets=plan.count, bucket_rows=plan.rows, in_memory=plan.entries_in_memory)
+    job.save(weighted=weighted, buckets=plan.count, bucket_rows=plan.rows, in_memory=plan.entries_in_memory)
 
 
-def _kept_weights(weights: Any, keep: NDArray[np.bool_], weighted: bool) -> Any:
-    if not weighted:
-        return None
-    return np.ones(int(keep.sum()), np.float32) if weights is None else weights[keep]
+def _pairs(part: Edges, known: IdMap) -> tuple[Any, Any, Any, tuple[int, int]]:
+    """The node pairs of a chunk and their weights; how many edges lead outside, and how many are self loops."""
+    source, target = known.look_up(part.source), known.look_up(part.target)
+    inside = (source >= 0) & (target >= 0)
+    keep = inside & (source != target)
+    weights = None if part.weights is None else part.weights[keep]
+    dropped = (int(len(inside) - inside.sum()), int(inside.sum() - keep.sum()))
+    return source[keep], target[keep], weights, dropped
 
 
 def _sort(job: Job, directed: bool) -> None:
@@ -235,15 +278,14 @@ def _sort(job: Job, directed: bool) -> None:
     try:
         for i in range(-(-at["row"] // plan.rows) if at else 0, plan.count):
             first = i * plan.rows
-            repeats += sort_bucket(job.folder, f"bucket-{i}", first, min(n, first + plan.rows), plan, writer)
+            repeats += sort_bucket(job.buckets, f"bucket-{i}", first, min(n, first + plan.rows), plan, writer)
             job.save(sorted=writer.mark(), repeats=repeats)
-            remove_bucket(job.folder, f"bucket-{i}")
+            remove_bucket(job.buckets, f"bucket-{i}")
             job.tell("rows", (i + 1) / plan.count)
         whole = True
     finally:
         writer.close(whole=whole)
-    if weighted and _all_ones(job.folder / "weights.npy"):
-        (job.folder / "weights.npy").unlink()
+    job.save(whole=True)
     log.info("merged %d stored edges that were listed again%s", repeats, "" if directed else " or in both directions")
 
 

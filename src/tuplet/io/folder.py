@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_out_path
 from tuplet._files import DAMAGE, file_sum, new_folder, save_array
 from tuplet.graph import Graph
+from tuplet.io._content import check_content
 
 FORMAT = "tuplet-graph"
 VERSION = 1
@@ -39,23 +41,32 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
     with new_folder(target) as partial:
         for name, array in _arrays(graph).items():
             save_array(partial / f"{name}.npy", array)
-        write_meta(partial, graph)
+        shape = None if graph.x is None else graph.x.shape
+        made = None if graph.preparation is None else graph.preparation.to_json()
+        names = graph.label_names, graph.feature_names
+        write_meta(partial, graph.name, graph.directed, shape, *names, preparation=made)
     return target
 
 
-def open_graph(folder: str | os.PathLike[str], *, check: bool = False) -> Graph:
-    """The graph in a folder, its arrays as read-only memory maps. `check` also compares every file's checksum."""
+def open_graph(folder: str | os.PathLike[str], *, verify: bool = False, check: bool = False) -> Graph:
+    """The graph in a folder, its arrays as read-only memory maps.
+
+    Sizes, types, row pointers and the range of all indices are always checked, in one pass over the index files the
+    first time that a process opens them. `verify` also compares every file's checksum (`check` is its old name).
+    """
     place = Path(folder)
     meta = read_meta(place)
     arrays = {name: _open_array(place, name, entry) for name, entry in meta["arrays"].items()}
-    if check:
+    if verify or check:
         for name, entry in meta["arrays"].items():
             if file_sum(place / f"{name}.npy") != entry.get("blake2b"):
                 raise _damaged(place, f"{name}.npy has another checksum than meta.json says")
     try:
-        return _graph(meta, arrays)
-    except InputError:
-        raise
+        graph = _graph(meta, arrays)
+        check_content(place, graph)
+        return graph
+    except InputError as error:
+        raise _damaged(place, str(error)) from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise _damaged(place, repr(error)) from None
 
@@ -70,7 +81,10 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
     return target
 
 
-def write_meta(folder: Path, graph: Graph) -> None:
+def write_meta(
+    folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str],
+    *, preparation: Any = None,
+) -> None:  # fmt: skip
     """Write meta.json for the arrays that lie in `folder`."""
     entries = {}
     for path in sorted(folder.glob("*.npy")):
@@ -79,13 +93,14 @@ def write_meta(folder: Path, graph: Graph) -> None:
     meta = {
         "format": FORMAT,
         "version": VERSION,
-        "name": graph.name,
-        "directed": graph.directed,
-        "nodes": graph.n_nodes,
-        "stored_edges": graph.n_stored,
-        "x_shape": None if graph.x is None else list(graph.x.shape),
-        "label_names": list(graph.label_names),
-        "feature_names": list(graph.feature_names),
+        "name": name,
+        "directed": directed,
+        "nodes": entries["indptr"]["shape"][0] - 1,
+        "stored_edges": entries["indices"]["shape"][0],
+        "x_shape": None if x_shape is None else list(x_shape),
+        "label_names": list(label_names),
+        "feature_names": list(feature_names),
+        "preparation": preparation,
         "arrays": entries,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
@@ -114,12 +129,15 @@ def read_meta(folder: Path) -> dict[str, Any]:
 def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     found: dict[str, Any] = {"indptr": graph.indptr, "indices": graph.indices, "weights": graph.weights, "y": graph.y}
     found["ids"] = graph.ids.astype(str) if graph.ids is not None and graph.ids.dtype == object else graph.ids
-    x: Any = graph.x
-    if sp.issparse(x):
-        found |= {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
-    else:
-        found["x"] = x
+    found |= feature_arrays(graph.x)
     return {name: array for name, array in found.items() if array is not None}
+
+
+def feature_arrays(x: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a feature matrix by the names of their files."""
+    if sp.issparse(x):
+        return {"x_indptr": x.indptr, "x_indices": x.indices, "x_data": x.data}
+    return {} if x is None else {"x": x}
 
 
 def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
@@ -131,6 +149,10 @@ def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
     except DAMAGE as error:
         raise _damaged(folder, f"{name}.npy: {error}") from None
     allowed = _DTYPES.get(name)
+    if not array.dtype.isnative:
+        raise _damaged(folder, f"{name}.npy has the byte order of another machine")
+    if name in _DTYPES and array.ndim != (2 if name == "x" else 1):
+        raise _damaged(folder, f"{name}.npy has the shape {array.shape}")
     if array.dtype != dtype or array.shape != shape or (allowed and array.dtype.str[1:] not in allowed.split()):
         raise _damaged(folder, f"{name}.npy is {array.dtype} {array.shape}, meta.json says {entry}")
     return array  # type: ignore[no-any-return]
@@ -140,7 +162,7 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
     indptr, indices = arrays["indptr"], arrays["indices"]
     n = int(meta["nodes"])
     if indptr.shape != (n + 1,) or int(indptr[0]) != 0 or int(indptr[-1]) != len(indices):
-        raise InputError("The row pointers of the graph do not fit its edges. Convert the graph again.")
+        raise InputError("the row pointers do not fit the edges")
     x: Any = arrays.get("x")
     if "x_indptr" in arrays:
         rows, columns = (int(size) for size in meta["x_shape"])
@@ -151,12 +173,15 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
             or int(parts[2][-1]) != len(parts[1])
             or len(parts[0]) != len(parts[1])
         ):
-            raise InputError("The sparse features do not fit the graph. Convert the graph again.")
+            raise InputError("the sparse features do not fit the graph")
         x = sp.csr_array((n, columns), dtype=parts[0].dtype)
         x.data, x.indices, x.indptr = parts  # kept as memory maps
     for name, array in (("x", x), ("y", arrays.get("y")), ("ids", arrays.get("ids"))):
         if array is not None and array.shape[0] != n:
-            raise InputError(f"{name} has {array.shape[0]} rows for {n} nodes. Convert the graph again.")
+            raise InputError(f"{name} has {array.shape[0]} rows for {n} nodes")
+    weights = arrays.get("weights")
+    if weights is not None and weights.shape != indices.shape:
+        raise InputError(f"there are {len(weights)} weights for {len(indices)} stored edges")
     return Graph(
         indptr,
         indices,
@@ -168,7 +193,14 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         name=str(meta["name"]),
         label_names=tuple(map(str, meta["label_names"])),
         feature_names=tuple(map(str, meta["feature_names"])),
+        preparation=None if meta.get("preparation") is None else _preparation(meta["preparation"]),
     )
+
+
+def _preparation(saved: Any) -> Any:
+    from tuplet.io.preparation import Preparation
+
+    return Preparation.from_json(saved)
 
 
 def _damaged(folder: Path, why: str) -> InputError:

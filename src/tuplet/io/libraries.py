@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, need_extra
 from tuplet.graph import Graph
-from tuplet.io._columns import column_blocks
 from tuplet.io._edges import adjacency
+from tuplet.io._features import encode
 from tuplet.io._ids import is_range
-from tuplet.io._missing import check_missing, fill, side_by_side
+from tuplet.io._missing import fill, side_by_side
 from tuplet.io._read import read_graph
 
 
 def from_networkx(
     graph: Any, features: Sequence[str] | None = None, *, label: str | None = None, weight: str | None = None,
-    missing: str = "error", name: str = "",
+    missing: str = "role", scale: bool = True, name: str = "",
 ) -> Graph:  # fmt: skip
     """A Graph from a NetworkX graph; `features` name node attributes, `label` another, `weight` an edge attribute.
 
-    Attributes may be numbers, booleans, texts (one-hot), token lists or vectors, as in `read_graph`.
+    Attributes become features as columns do in `read_graph`; `scale` False keeps numbers as they are.
 
     >>> import networkx as nx
     >>> g = nx.karate_club_graph()
@@ -41,7 +41,7 @@ def from_networkx(
     data = None if weight is None else np.array([w for _, _, w in graph.edges(data=weight, default=1.0)], dtype=float)
     rows = [graph.nodes[node] for node in nodes]
     table = {key: [row.get(key) for row in rows] for key in [*(features or ()), *([label] if label else [])]}
-    return _from_parts(pairs, data, nodes, table, features, label, bool(graph.is_directed()), missing, name)
+    return _from_parts(pairs, data, nodes, table, features, label, bool(graph.is_directed()), missing, scale, name)
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -67,7 +67,7 @@ def to_networkx(graph: Graph) -> Any:
 
 def from_igraph(
     graph: Any, features: Sequence[str] | None = None, *, label: str | None = None, weight: str | None = None,
-    missing: str = "error", name: str = "",
+    missing: str = "role", scale: bool = True, name: str = "",
 ) -> Graph:  # fmt: skip
     """A Graph from an igraph graph; `features` and `label` name vertex attributes. Ids are the `name` attribute.
 
@@ -85,7 +85,7 @@ def from_igraph(
     pairs = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
     data = None if weight is None else np.asarray(graph.es[weight], dtype=float)
     table = {key: graph.vs[key] for key in [*(features or ()), *([label] if label else [])]}
-    return _from_parts(pairs, data, nodes, table, features, label, bool(graph.is_directed()), missing, name)
+    return _from_parts(pairs, data, nodes, table, features, label, bool(graph.is_directed()), missing, scale, name)
 
 
 def to_igraph(graph: Graph) -> Any:
@@ -184,6 +184,8 @@ def from_frames(edges: Any, nodes: Any = None, **options: Any) -> Graph:
 def to_pandas(graph: Graph) -> tuple[Any, Any]:
     """(edges, nodes) as pandas frames: source, target (, weight); id, the feature columns and label.
 
+    `from_frames(edges, nodes, scale=False)` takes the features as they are.
+
     >>> from tuplet import load_dataset
     >>> edges, nodes = to_pandas(load_dataset("cora"))
     >>> list(edges.columns), nodes.shape
@@ -205,27 +207,30 @@ def to_pandas(graph: Graph) -> tuple[Any, Any]:
 
 def _from_parts(
     pairs: NDArray[np.int64], weights: Any, nodes: list[Any], table: dict[str, list[Any]],
-    features: Sequence[str] | None, label: str | None, directed: bool, missing: str, name: str,
+    features: Sequence[str] | None, label: str | None, directed: bool, missing: str, scale: bool, name: str,
 ) -> Graph:  # fmt: skip
-    from tuplet.io._arrow import read_table
     from tuplet.io._nodes import classes
+    from tuplet.io._tables import open_table
 
     _check_weights(weights)
     adj = adjacency(pairs[:, 0], pairs[:, 1], weights, len(nodes), directed)
-    x, names, y = None, [], None
+    x, y, prepared = None, None, None
+    names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
     if features:
-        blocks = column_blocks(read_table({key: table[key] for key in features})[0])
-        if missing == "error":
-            check_missing(blocks, "the nodes")
-        names = [feature for block in blocks for feature in block.names]
+        whole = open_table({key: table[key] for key in features}, "The nodes").read()
+        encoded = encode(
+            lambda: [whole], whole.column_names, chosen=True, scale=scale, missing=missing, what="the nodes"
+        )
+        names, prepared, (blocks,) = encoded.names, encoded.preparation, encoded.chunks()
         x = side_by_side([fill(block, missing, adj) for block in blocks])
     if label is not None:
-        y, label_names = classes(read_table({label: table[label]})[0].column(0), label)
+        y, label_names = classes(open_table({label: table[label]}, "The labels").read().column(0), label)
     ids = _ids(nodes)
     return Graph.from_scipy(
-        adj, x, y, ids=ids, directed=directed, name=name, label_names=label_names, feature_names=names
-    )
+        adj, x, y, ids=ids, directed=directed, name=name, label_names=label_names, feature_names=names,
+        preparation=prepared,
+    )  # fmt: skip
 
 
 def _ids(nodes: list[Any]) -> NDArray[Any] | None:

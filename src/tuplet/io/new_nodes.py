@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice
 from tuplet.graph import Graph
-from tuplet.io._columns import Block, column_blocks
-from tuplet.io._edges import read_edges
+from tuplet.io._columns import Block
+from tuplet.io._edges import EdgeTable
+from tuplet.io._features import check_missing, encode
 from tuplet.io._ids import examples, look_up, to_numpy, unify
-from tuplet.io._missing import check_missing, side_by_side
-from tuplet.io._nodes import read_features
+from tuplet.io._missing import side_by_side
+from tuplet.io._nodes import NodeTable, as_matrix, open_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class NewNodes:
     ids: NDArray[Any]
     x: Any
     edges: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
+    weights: NDArray[np.float32] | None
 
 
 def read_new_nodes(
@@ -39,31 +40,33 @@ def read_new_nodes(
     id: str | None = None,
     categorical: Sequence[str] = (),
     tokens: Sequence[str] | Mapping[str, str] = (),
-    missing: str = "error",
+    missing: str = "role",
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
 ) -> NewNodes:
     """New nodes of `graph` from an edge and a feature table, as `read_graph` takes them.
 
-    Features come in the graph's columns: by name where the graph knows its feature names, else by place. Categories
-    and tokens that the graph does not know are an error. `missing` values: "error" or "zero".
+    Where the graph was made from a table, the new one passes the same way (`graph.preparation`): words and levels
+    that it does not know are ignored, with a warning where they are many. Else features come as they are, in the
+    graph's columns: by name where the graph knows its feature names, else by place; categories and tokens that it
+    does not know are an error. `missing` values: filled by "role", an "error", or "zero".
 
     >>> from tuplet.io._read import read_graph
-    >>> g = read_graph([("a", "b")], {"id": ["a", "b"], "age": [1, 2], "kind": ["x", "y"]})
+    >>> g = read_graph([("a", "b")], {"id": ["a", "b"], "age": [1, 2], "kind": ["x", "y"]}, scale=False)
     >>> new = read_new_nodes(g, [("b", "c")], {"id": ["c"], "kind": ["x"], "age": [7]})
     >>> new.ids.tolist(), new.x.tolist(), new.edges.tolist()
     (['c'], [[7.0, 1.0, 0.0]], [[1, 2]])
     """
     import pyarrow as pa
 
-    check_choice("missing", missing, ("error", "zero"))
+    check_choice("missing", missing, ("role", "error", "zero"))
     text = {"header": header, "separator": separator, "comment": comment}
-    table, ids, matrix = read_features(features, id, text)
-    if matrix is not None or table is None:
+    if features is None or as_matrix(features) is not None:
         raise InputError("The features of new nodes need an id column. Give a table, not a matrix.")
-    found = read_edges(edges, source, target, weight, text)
-    old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), ids, found.source, found.target)
+    table = open_features(features, text, id=id, columns=None, label=None, free=[*categorical, *tokens])
+    found = EdgeTable.open(edges, source, target, weight, text).read()
+    old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), table.ids, found.source, found.target)
     known = look_up(ids, old) >= 0
     if known.any():
         raise InputError(
@@ -79,10 +82,21 @@ def read_new_nodes(
                 f"{len(strange)} ends of the new edges are neither nodes of the graph nor new, for example "
                 f"{examples(strange)}. Give features for all new nodes."
             )
-    blocks = column_blocks(table, categorical=categorical, tokens=tokens, leave_out=[table.column_names[0]])
-    if missing == "error":
-        check_missing(blocks, "the new features")
-    return NewNodes(to_numpy(ids), in_columns_of(graph, blocks), np.column_stack(places), found.weights)
+    how = {"categorical": categorical, "tokens": tokens, "missing": missing}
+    return NewNodes(to_numpy(ids), _features(graph, table, how), np.column_stack(places), found.weights)
+
+
+def _features(graph: Graph, table: NodeTable, how: dict[str, Any]) -> Any:
+    """The table's features in the columns of `graph`."""
+    if graph.preparation is not None:
+        (chunk,) = table.chunks()
+        if how["missing"] == "error":
+            check_missing(lambda: [chunk], table.features, "the new features")
+        return graph.preparation.transform(chunk, new=True)
+    (blocks,) = encode(
+        table.chunks, table.features, chosen=True, scale=False, what="the new features", **how
+    ).chunks()
+    return in_columns_of(graph, blocks)
 
 
 def in_columns_of(graph: Graph, blocks: Sequence[Block]) -> Any:

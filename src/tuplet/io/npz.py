@@ -6,6 +6,7 @@ where known ids, label_names, feature_names, directed, name.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tuplet._files import DAMAGE, new_file
 from tuplet.graph import Graph, checked_features
 
 Arrays = dict[str, NDArray[Any]]
+log = logging.getLogger("tuplet")
+_NAMES_ONLY = {"node_names", "attr_names", "class_names", "metadata", "idx_to_node", "idx_to_attr", "idx_to_class"}
 
 
 def read_npz(path: str | os.PathLike[str]) -> Graph:
@@ -43,18 +46,29 @@ def read_npz(path: str | os.PathLike[str]) -> Graph:
 
 
 def load_arrays(path: str | os.PathLike[str]) -> Arrays:
-    """All arrays of an .npz file that can be read without pickle; object arrays are left out."""
+    """All arrays of an .npz file. Object arrays, which only pickle could read, are refused by name.
+
+    Those that gnn-benchmark's files have beside the graph (names of nodes, attributes and classes) are left out.
+    """
     if not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("not a zip archive of arrays")
-            return {name: archive[name] for name in archive.files if not _pickled(archive, name)}
+            pickled = [name for name in archive.files if _pickled(archive, name)]
+            if set(pickled) <= _NAMES_ONLY:
+                if pickled:
+                    log.warning("%s: %s hold Python objects and are left out", path, ", ".join(pickled))
+                return {name: archive[name] for name in archive.files if name not in pickled}
     except DAMAGE as error:
         raise InputError(
             f"{path} is not a readable .npz file ({error}). It may be cut off; write or download it again."
         ) from None
+    raise InputError(
+        f"{path} holds Python objects in {', '.join(map(repr, pickled))}, which are never unpickled. Save them as "
+        "numbers or text (array.astype(str))."
+    )
 
 
 def write_npz(graph: Graph, path: str | os.PathLike[str]) -> None:

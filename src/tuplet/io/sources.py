@@ -107,7 +107,7 @@ def _parameters(text: str) -> dict[str, str]:
     head, mark, query = text.partition("query=")
     pairs = dict(parse_qsl(head.rstrip("&")))
     if mark:
-        encoded = "%20" in query or "+" in query and " " not in query
+        encoded = "%20" in query or ("+" in query and " " not in query)
         pairs |= {"query": query} if not encoded else dict(parse_qsl(mark + query))
     return pairs
 

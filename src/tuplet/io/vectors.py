@@ -247,15 +247,17 @@ def _read_npy(path: Path) -> Vectors:
 
 
 def _read_csv(path: Path) -> Vectors:
-    from tuplet.io._ids import id_column, to_numpy
-    from tuplet.io._text import read_text
+    from tuplet.io._ids import to_numpy
+    from tuplet.io._nodes import NodeTable
+    from tuplet.io._tables import open_table
 
-    table, _ = read_text(path, header=True, as_text=lambda names: names[:1])
-    names = [name for name in table.column_names[1:] if name != "cluster"]
+    opened = open_table(path, "The vectors", header=True)
+    nodes = NodeTable(opened, "the vectors", opened.names[0], opened.names[1:], None, (), in_memory=True)
+    (table,) = nodes.chunks()
+    names = [name for name in table.column_names if name != "cluster"]
     try:
         z = np.column_stack([np.asarray(table.column(name), dtype=np.float32) for name in names])
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} holds something else than numbers ({error}). Write it again.") from None
     check_finite(f"{path}", z)
-    groups = _read_cluster(table, path)
-    return Vectors(to_numpy(id_column(table.column(0), f"the first column of {path}", from_text=True)), z, groups)
+    return Vectors(to_numpy(nodes.ids), z, _read_cluster(table, path))

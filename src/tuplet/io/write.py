@@ -44,7 +44,7 @@ def write_graph_tables(
     """Write `graph` as tables: `edges` (source, target, weight) and `nodes` (id, x as a vector column, label).
 
     `edges` ends in .csv or .parquet, `nodes` in .parquet. The graph comes back with
-    `read_graph(edges, nodes, label="label", unmatched="keep")`.
+    `read_graph(edges, nodes, unmatched="keep")` (and `directed=True` where it was).
     """
     ids, pairs = graph.node_ids, graph.edges()
     columns = {"source": ids[pairs[:, 0]], "target": ids[pairs[:, 1]]}

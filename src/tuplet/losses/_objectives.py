@@ -25,7 +25,8 @@ class Objective:
     `loss(u, v, y, t)`: `u` (b, d) are the encoded rows, `v` (b, d) those of one masked view, `y` (b,) the classes,
     `t` the temperature. Without `views`, v is None; where labels are not needed, y is None. The mean over the views
     is minimised. The other three are faster ways to the same number, and may be left out: `anchor(u, y, t)` is
-    computed once for all views and given to `pair(terms, v, y, t)`; `stack(u, all, y, t)` takes all views (n_views, b, d).
+    computed once for all views and given to `pair(terms, v, y, t)`; `stack(u, all, y, t)` takes all views
+    (n_views, b, d).
     """
 
     name: str

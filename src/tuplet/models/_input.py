@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import scipy.sparse as sp
 
 from tuplet._check import InputError
 from tuplet.graph import Graph
+
+log = logging.getLogger("tuplet")
 
 
 def check_columns(model: Any, graph: Graph) -> None:
@@ -34,6 +37,18 @@ def as_graph(X: Any, adjacency: Any = None) -> Graph:
     if isinstance(X, Graph):
         raise InputError("Both a Graph and adjacency= were given. Give the Graph alone, or features and adjacency.")
     return Graph.from_scipy(adjacency, X)
+
+
+def with_structure(graph: Graph, seed: int) -> Graph:
+    """`graph` with structural columns for features. Their names say whose they are: no other graph has the same."""
+    from tuplet.filters.structural import structural_features
+
+    if not graph.n_stored:
+        raise InputError(f"{graph!r} has neither features nor edges. Give x=..., one row a node.")
+    x = structural_features(graph, seed)
+    log.info("%r has no features: %d structural columns are made from its edges", graph, x.shape[1])
+    key = graph.fingerprint()
+    return graph.with_(x=x, feature_names=tuple(f"structure[{i}] of {key}" for i in range(x.shape[1])))
 
 
 def _from_library(X: Any) -> Graph:

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
-from tuplet.models._input import as_graph, check_columns
+from tuplet.models._input import as_graph, check_columns, with_structure
 
 Progress: TypeAlias = "Callable[[str, float], None]"
 Rows: TypeAlias = "NDArray[np.float32]"
@@ -43,7 +43,8 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     What a method can do is said by its class, so that callers can ask before any work: `needs_labels` and
     `needs_features` (`fit` is an error without), `clusters` (leaves `labels_`), `inductive` (`transform` takes other
-    graphs), `dim_parameter` (the parameter that sets the length of the vectors; of a tuple, its last entry).
+    graphs), `keeps_rows` (filtered rows can be saved and followed), `dim_parameter` (the parameter that sets the
+    length of the vectors; of a tuple, its last entry).
 
     Attributes after `fit`: `embedding_` (n, d) float32; `labels_` (n,) int64 where `clusters`; `n_features_in_`;
     `feature_names_in_`, a tuple, empty where the graph has no names; `preparation_`, how the graph's columns were
@@ -54,6 +55,7 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     needs_features: ClassVar[bool] = True
     clusters: ClassVar[bool] = False
     inductive: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
     dim_parameter: ClassVar[str | None] = None
     _keeps: ClassVar[
         tuple[str, ...]
@@ -159,12 +161,7 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked_graph(self, X: Any, adjacency: Any) -> Graph:
         graph = as_graph(X, adjacency)
-        if self.needs_features and graph.x is None:
-            raise InputError(
-                f"{type(self).__name__} needs node features, and {graph!r} has none. "
-                "Give x=..., one row a node (an identity matrix will do), or use DeepWalk."
-            )
-        return graph
+        return with_structure(graph, self.seed) if self.needs_features and graph.x is None else graph
 
     def _known_graph(self, X: Any, adjacency: Any = None) -> Graph:
         """The graph that `transform` was given, if this model can embed it."""

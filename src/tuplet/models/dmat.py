@@ -14,6 +14,7 @@ from tuplet._seed import seed_of
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
+from tuplet.losses import objective_of
 from tuplet.models.contract import NodeEstimator, Pass, Progress
 from tuplet.models.saving import filled_encoder
 from tuplet.models.saving import load as load
@@ -52,8 +53,13 @@ class MetricEstimator(NodeEstimator):
     `feature_names_in_`.
     """
 
+    keeps_rows = True
     dim_parameter = "layers"
-    _loss = ""
+    _loss = ""  # the name of an objective (tuplet.losses.OBJECTIVES), which says whether labels are needed
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.needs_labels = objective_of(cls._loss).needs_labels
 
     def __init__(
         self,
@@ -264,12 +270,10 @@ class DMATi(MetricEstimator):
 class DMAT(MetricEstimator):
     """Node vectors from some labels and masked views: the DMAT loss (paper, Eq. 5). Trains on labelled rows only."""
 
-    needs_labels = True
     _loss = "dmat"
 
 
 class DMT(MetricEstimator):
     """Node vectors from some labels: the DMT loss (paper, Eq. 4). Trains on labelled rows only."""
 
-    needs_labels = True
     _loss = "dmt"

@@ -24,7 +24,8 @@ from tuplet.graph.feature_rows import FeatureRows, checked_edges
 from tuplet.models._input import check_columns
 
 __all__ = [
-    "Change", "LivePasses", "LiveRows", "check_live", "embed_changed", "embed_new", "filter_of", "follow", "local_rows",
+    "Change", "LivePasses", "LiveRows",
+    "check_keeps_rows", "check_live", "embed_changed", "embed_new", "enlarged", "filter_of", "follow", "local_rows",
 ]  # fmt: skip
 log = logging.getLogger("tuplet")
 _TOGETHER = 16  # new nodes whose walks are followed at once
@@ -36,11 +37,16 @@ def filter_of(model: Any) -> GraphFilter:
     return chosen
 
 
+def check_keeps_rows(cls: Any) -> None:
+    """Raise unless the estimators of `cls` have filtered rows that can be kept."""
+    cls.check_inductive()
+    if not cls.keeps_rows:
+        raise InputError(f"{cls.__name__} has no filtered rows that can be kept. embed_new works without them.")
+
+
 def check_live(model: Any, graph: Graph) -> None:
     """Raise unless filtered rows of `graph` can be kept for `model`: PageRank filters, an undirected graph."""
-    model.check_inductive()
-    if not model.passes():
-        raise InputError(f"{type(model).__name__} has no filtered rows to keep. embed_new works without them.")
+    check_keeps_rows(type(model))
     if graph.directed:
         raise InputError("Rows of a directed graph cannot be updated locally. Filter the whole graph again.")
     for one in model.passes():

@@ -41,6 +41,11 @@ def method_names() -> list[str]:
     return list(_METHODS)
 
 
+def class_paths() -> dict[str, str]:
+    """Every name with its class as "module:Class"; nothing is imported."""
+    return dict(_METHODS)
+
+
 def register(name: str, cls: type[NodeEstimator]) -> None:
     """Make `cls` known as `name` to `make_estimator`, the command line, the bench and `tuplet.load`."""
     if lacking := [part for part in ("fit", "transform", "save", "passes", "inductive") if not hasattr(cls, part)]:

@@ -33,7 +33,7 @@ WEIGHTS, MODEL, PREPARATION = "weights.safetensors", "model.json", "preparation.
 FORMAT = 1
 _MOST_JSON = 2**28  # bytes of model.json
 _MOST_ITEMS = 1000  # of a list among the parameters
-_DAMAGE = (*DAMAGE, AttributeError, AssertionError, RecursionError)
+_DAMAGE: tuple[type[Exception], ...] = (*DAMAGE, AttributeError, AssertionError, RecursionError)
 _PLACES = ("cache",)  # parameters that name a place for files: neither written nor read
 
 
@@ -102,6 +102,7 @@ def write_folder(
         if rows is not None:
             known["rows"] = rows(partial)
         (partial / MODEL).write_text(_json(known), encoding="utf-8")
+        (partial / WEIGHTS).chmod((partial / MODEL).stat().st_mode)  # safetensors lets nobody else read its files
 
 
 def check_model_folder(folder: str | os.PathLike[str]) -> Path:
@@ -122,16 +123,15 @@ def _json(meta: Mapping[str, Any]) -> str:
 def load(folder: str | os.PathLike[str]) -> Any:
     """The model that `save` wrote to `folder`, ready for `transform` where its method has one."""
     meta, arrays = read_folder(folder)
+    cls = saved_class(str(meta.get("class")), folder)
     try:
-        cls = saved_class(str(meta["class"]), folder)
         model = cls(**params_from_plain(meta["params"], folder))
         _restore(model, meta, arrays)
         model.rows_ = _saved_rows(Path(folder), meta["rows"]) if "rows" in meta else None
         return model
-    except InputError:
-        raise
     except _DAMAGE as error:
-        raise InputError(f"The model in {folder} is damaged ({error!r}). Save it again.") from None
+        what = str(error) if isinstance(error, InputError) else repr(error)
+        raise InputError(f"The model in {folder} is damaged ({what}). Save it again.") from None
 
 
 def _restore(model: Any, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -286,7 +286,7 @@ def filled(make: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tens
     with torch.device("meta"):
         sizes = {name: (part.shape, part.dtype) for name, part in make().state_dict().items()}
     if sizes != {name: (part.shape, part.dtype) for name, part in weights.items()}:
-        raise InputError("The weights of the model do not fit its settings. The files belong to different models.")
+        raise ValueError("weights that do not fit the settings: the files belong to different models")
     module = make()
     module.load_state_dict(dict(weights))
     return module

@@ -77,6 +77,7 @@ class SelfDMAT(NodeEstimator):
     """
 
     clusters = True
+    keeps_rows = True
     dim_parameter = "dim"
 
     def __init__(
@@ -222,6 +223,8 @@ class SelfDMAT(NodeEstimator):
         self._n_features_out = self.turn_.shape[1] or width
 
     def _checked(self, graph: Graph) -> TrainConfig:
+        if self.n_clusters is None and graph.n_nodes < 3:
+            raise InputError(f"The graph has {graph.n_nodes} nodes: too few to choose n_clusters. Give it (-k 2).")
         if self.n_clusters is not None:
             check_int("n_clusters", self.n_clusters, minimum=2, maximum=graph.n_nodes)
         if self.dim is not None:

@@ -33,8 +33,8 @@ def report(
 ) -> Path:
     """Write the report of `model` on `graph` as one HTML file, and return its path.
 
-    `model` is a fitted estimator, a table from `read_vectors`, or rows (n, d) in node order; `vectors` (n, d) spares an
-    estimator without `embedding_` a transform. `clusters`: a number for K-Means or one number a node; default: the
+    `model` is a fitted estimator, a table from `read_vectors`, or rows (n, d) in node order; `vectors` (n, d) spares
+    an estimator without `embedding_` a transform. `clusters`: a number for K-Means or one number a node; default: the
     run's own, else K-Means with the number of classes, else with the best silhouette. At most `sample` nodes are
     drawn on the map; everything else counts all nodes. `like` is an earlier report: its nodes keep their places, and
     new ones are placed among their nearest. The same input and seed give the same page.

@@ -1,8 +1,8 @@
 """Colours for any number of groups, chosen to stay apart for readers with and without colour blindness.
 
-The first seven are Paul Tol's bright scheme. Each further colour is the one, of a grid of some thousand, that lies
+The first six are Paul Tol's bright scheme. Each further colour is the one, of a grid of some thousand, that lies
 farthest from all before it; the distance of two colours is the least of their OKLab distances as they are seen with
-full sight and with (severe) protanopia, deuteranopia and tritanopia, after Machado et al. 2009. No palette keeps a hundred groups
+full sight and with protanopia, deuteranopia and tritanopia (Machado et al. 2009). No palette keeps a hundred groups
 apart by colour alone: pages also write each group's name on the map and single it out on request.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNKNOWN = "#9a9a9a"
-_FIRST = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#e08214")
+_FIRST = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _SIGHT = (
     np.eye(3),
     np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
@@ -45,7 +45,7 @@ def _chosen(count: int) -> tuple[str, ...]:
     levels = np.linspace(0.0, 1.0, 16 if count <= 512 else 40)
     grid = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(-1, 3)
     light = seen(grid)[0][:, 0]
-    grid = grid[(light > 0.42) & (light < 0.82)]  # apart from a white and from a near-black page
+    grid = grid[(light > 0.47) & (light < 0.82)]  # apart from a white and from a near-black page
     start = np.array([[int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)] for text in _FIRST])
     here, known = seen(grid), seen(start)
     apart = np.min([_least(here, known[:, i : i + 1]) for i in range(len(_FIRST))], axis=0)

@@ -39,12 +39,13 @@ def near_rows(z: NDArray[np.float32], k: int, *, seed: int = 0, progress: Any = 
         groups = _cells(rows.numpy(), 4 * k, seed)
     done = 0
     for members, candidates in groups:
-        step = max(1, _BLOCK // len(candidates))
+        wide = min(k if rows is whole else 3 * k, len(candidates) - 1)  # then the best k in all columns
+        step = max(1, _BLOCK // max(len(candidates), wide * z.shape[1]))
         for i in range(0, len(members), step):
             some = members[i : i + step]
-            found = _best(rows, some, candidates, k)
+            found = _best(rows, some, candidates, wide)
             exact = torch.einsum("ij,ikj->ik", whole[some], whole[found])
-            order = torch.argsort(exact, dim=1, descending=True, stable=True)
+            order = torch.argsort(exact, dim=1, descending=True, stable=True)[:, :k]
             index[some], cosine[some] = found.gather(1, order).numpy(), exact.gather(1, order).numpy()
             done += len(some)
             if progress is not None:
@@ -99,6 +100,8 @@ def map_nodes(z: NDArray[np.float32], near: Near, *, seed: int = 0, progress: An
     perplexity = max(1.5, min(10.0, index.shape[1] / 3))
     affinities = PerplexityBasedNN(knn_index=PrecomputedNeighbors(index, away), perplexity=perplexity, n_jobs=-1)
 
+    done = 0
+
     def tell(iteration: int, error: float, embedding: Any) -> bool:
         nonlocal done
         done += 50
@@ -106,7 +109,6 @@ def map_nodes(z: NDArray[np.float32], near: Near, *, seed: int = 0, progress: An
             progress("map", min(1.0, done / 750))
         return False
 
-    done = 0
     model = openTSNE.TSNE(
         random_state=seed_of(seed, "tsne") % 2**32,
         negative_gradient_method="bh" if len(z) < 5000 else "fft",
@@ -150,7 +152,7 @@ def check_layout(n: int) -> None:
 
 
 def _start(z: NDArray[np.float32], seed: int) -> NDArray[np.float64]:
-    """The two leading principal directions, scaled as t-SNE wants its start, with a little noise between equal rows."""
+    """The two leading principal directions, scaled as t-SNE wants its start, a little noise between equal rows."""
     centred = z - z.mean(axis=0)
     rng = np.random.default_rng(seed_of(seed, "map start"))
     noise = rng.normal(scale=1e-6, size=(len(z), 2))
@@ -174,9 +176,9 @@ def _circle(n: int) -> NDArray[np.float64]:
 
 
 def _framed(places: NDArray[Any]) -> NDArray[np.float32]:
-    """Turned so that it spreads sidewards, centred, and scaled by one factor to -0.97..0.97 along the longer side."""
+    """Turned so that it spreads sidewards, centred, and scaled by one factor to -0.92..0.92 along the longer side."""
     places = places - places.mean(axis=0)
     turn = np.linalg.eigh(places.T @ places)[1][:, ::-1]
     places = places @ (turn * np.where(turn.sum(axis=0) < 0, -1, 1))
     low, high = places.min(axis=0), places.max(axis=0)
-    return np.asarray((places - (low + high) / 2) * (1.94 / max(float((high - low).max()), 1e-12)), dtype=np.float32)
+    return np.asarray((places - (low + high) / 2) * (1.84 / max(float((high - low).max()), 1e-12)), dtype=np.float32)

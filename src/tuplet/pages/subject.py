@@ -107,8 +107,8 @@ def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
     warnings = []
     if made and graph.x is not None and made != graph.fingerprint():
         warnings.append(
-            f"The vectors were made from another state of this graph (fingerprint {made}, now {graph.fingerprint()}): "
-            "edges, weights or features have changed since. Embed the graph again to bring them together."
+            f"The vectors were made from another state of this graph (fingerprint {made}, now {graph.fingerprint()}):"
+            " edges, weights or features have changed since. Embed the graph again to bring them together."
         )
     method = str(facts.get("method", "")) or str(facts.get("model", "")).partition("(")[0] or "vectors of a file"
     given = table.metadata.get("settings")

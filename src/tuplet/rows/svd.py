@@ -103,9 +103,9 @@ def _dense(rows: Any) -> Any:
 
 
 def _signed(left: Any, values: Any, right: Any) -> SVD:
-    """Signs that rounding does not turn: of each right vector's entries near the largest, the first is positive."""
+    """Signs that rounding does not turn: of the largest entries of a right vector (to 1e-4) the first is positive."""
     size = np.abs(right)
-    first = (size >= 0.99 * size.max(axis=0)).argmax(axis=0)
+    first = (size >= 0.9999 * size.max(axis=0)).argmax(axis=0)
     sign = np.where(right[first, np.arange(right.shape[1])] < 0, -1, 1).astype(np.float32)
     return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right * sign)))
 

@@ -1,7 +1,6 @@
-"""Weights and state on disk: safetensors and JSON, never pickle; written whole or not at all.
+"""The state of training on disk: safetensors and JSON, never pickle; written whole or not at all.
 
-A training checkpoint is one safetensors file, its JSON in the file's header. A model is a folder of
-`weights.safetensors` and `model.json`.
+A training checkpoint is one safetensors file, its JSON in the file's header.
 """
 
 from __future__ import annotations
@@ -19,11 +18,9 @@ import torch
 from torch import Tensor
 
 from tuplet._check import InputError, check_int, check_number, check_out_path
-from tuplet._files import new_file, new_folder
+from tuplet._files import new_file
 
 CHECKPOINT = "checkpoint.safetensors"
-WEIGHTS, MODEL = "weights.safetensors", "model.json"
-FORMAT = 1  # of model folders
 STATE_FORMAT = 2  # of checkpoints; 1 is that of version 0.1, without a number and a checksum in the file
 
 
@@ -105,38 +102,6 @@ def _content_sum(tensors: Mapping[str, Tensor], text: str) -> str:
         digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
         digest.update(tensors[name].numpy().tobytes())
     return digest.hexdigest()
-
-
-def write_model(folder: str | os.PathLike[str], meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a model folder; an older model there is replaced, anything else is left alone and is an error."""
-    from safetensors.torch import save_file
-
-    target = check_out_path(folder)
-    if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
-        raise InputError(f"{target} exists and is not a model folder. Choose another place, or remove it first.")
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with new_folder(target) as partial:
-        save_file(plain, partial / WEIGHTS)
-        (partial / MODEL).write_text(json.dumps({"format": FORMAT, **meta}, indent=1) + "\n")
-
-
-def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The JSON and the tensors of a model folder."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = Path(folder)
-    try:
-        meta = json.loads((path / MODEL).read_text())
-        tensors = load_file(path / WEIGHTS)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is not a model folder: {Path(error.filename or path).name} is missing.") from None
-    except (SafetensorError, ValueError, OSError) as error:
-        raise InputError(f"The model in {path} is damaged ({error}). Save it again.") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        given = meta.get("format") if isinstance(meta, dict) else meta
-        raise InputError(f"The model in {path} has format {given!r}, this version reads {FORMAT}. Update tuplet.")
-    return meta, tensors
 
 
 def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

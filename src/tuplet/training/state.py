@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tuplet._check import InputError
+from tuplet._html import curve, table
 from tuplet.training.batches import read_rows
 from tuplet.training.checkpoint import read_state, restore, write_state
 from tuplet.training.config import TrainConfig
@@ -79,6 +80,12 @@ class History:
             f"History({last['step']} steps, {last['epoch']:.1f} epochs, loss {last['loss']:.4f}, "
             f"{last['seconds']:.1f} s, stopped: {self.stopped})"
         )
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return table(repr(self), [])
+        line = curve(self["step"], self.loss, name="loss", axis="step", mark=self.best_step)
+        return table(repr(self), []) + line
 
 
 class State:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet.io.preparation import _values as read
+from tuplet.io.preparation import values as read
 
 MANY_GAPS = (0.05, 0.5)  # between these shares of missing values, a column of its own says where they are
 CLIP = 4.0  # scaled numbers end here

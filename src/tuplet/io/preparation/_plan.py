@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuplet._check import InputError, check_choice
 from tuplet.io.preparation._encoders import Categories, Dates, Encoder, Numbers, Plain, Vectors, Words
 from tuplet.io.preparation._roles import LABEL_NAMES, ROLES, find_role, like_numbers
-from tuplet.io.preparation._values import is_number, missing_of
+from tuplet.io.preparation.values import is_number, missing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuplet._check import InputError
-from tuplet.io.preparation import _values as read
+from tuplet.io.preparation import values as read
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet.io.preparation._plan import Column
-from tuplet.io.preparation._values import missing_of, texts
+from tuplet.io.preparation.values import missing_of, texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,29 +23,30 @@ DOMINANT = 0.9  # share of the rows' squared length that one of several columns 
 def weighed(columns: tuple[Column, ...], sample: pa.Table, scale: bool) -> tuple[tuple[Column, ...], list[str]]:
     """The columns with factors, so that each block has a mean squared row length of 1; and what dominates.
 
-    Inside a block the columns weigh the same. A block that keeps its values is left alone where it is the only one.
+    Inside a block the columns weigh the same in the rows where they hold a value: one that is mostly missing is not
+    blown up. A block that keeps its values is left alone where it is the only one.
     """
-    squares, missing = [], []
-    for column in columns:
-        values = sample.column(column.encoder.name)
-        squares.append(_mean_square(column.encoder.transform(values).values))
-        missing.append(float(missing_of(values).mean()))
+    squares = [_mean_square(c.encoder.transform(sample.column(c.encoder.name)).values) for c in columns]
+    missing = [float(missing_of(sample.column(c.encoder.name)).mean()) for c in columns]
     columns = tuple(replace(column, missing=gap) for column, gap in zip(columns, missing))
     if not scale:
         return columns, _dominant(columns, squares)
     if len({column.block for column in columns}) == 1 and columns[0].role in ("vector", "plain"):
         return columns, []
-    total, filled = defaultdict[str, float](float), Counter[str]()
-    for column, square in zip(columns, squares):
-        total[column.block] += square
-        filled[column.block] += square > 0
-    return tuple(_with_factor(c, s, total[c.block], filled[c.block]) for c, s in zip(columns, squares)), []
+    sizes = [_size(column, square) for column, square in zip(columns, squares)]
+    total = defaultdict[str, float](float)
+    for column, square, size in zip(columns, squares, sizes):
+        total[column.block] += square / size
+    factors = [1 / np.sqrt(size * (total[c.block] or 1)) for c, size in zip(columns, sizes)]
+    return tuple(replace(column, factor=float(f)) for column, f in zip(columns, factors)), []
 
 
-def _with_factor(column: Column, square: float, total: float, filled: int) -> Column:
-    """The column with 1 / sqrt(its mean square times the number of columns in the block)."""
-    size = total if column.block == "plain" else square * filled  # like numbers have one factor
-    return replace(column, factor=float(1 / np.sqrt(size)) if size > 0 else 1.0)
+def _size(column: Column, square: float) -> float:
+    """The mean squared length over the rows that hold something; 1 for numbers that are alike already."""
+    if column.block == "plain" or not square:
+        return 1.0
+    said = getattr(column.encoder, "gaps", False)  # a column of its own for missing values fills their rows
+    return square if said else square / (1 - column.missing)
 
 
 def _mean_square(values: Any) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet.io._cells import NULL_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-NULL_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 ISO_DATE = r"^\s*[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ][\d:.]+)?\s*(Z|UTC|[-+]\d\d:?\d\d)?\s*$"
 

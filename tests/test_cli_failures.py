@@ -1,0 +1,196 @@
+"""What ends a command badly: Ctrl-C, a full disk, no memory, a closed pipe, and whatever nobody thought of."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import Run
+from tuplet.graph.synth import block_model
+from tuplet.io.npz import write_npz
+from tuplet.io.vectors import read_vectors
+
+SHORT = ["--method", "DMAT-i", "--set", "layers=(32, 2)"]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "a graph.npz"
+    write_npz(block_model([100, 100, 100], seed=0), path)
+    return path
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-m", "tuplet.cli", *map(str, args)]
+
+
+def interrupted(args: list[str], cwd: Path) -> tuple[int, str, str]:
+    """Run the command, press Ctrl-C as soon as training has begun."""
+    with subprocess.Popen(args, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None and process.stdout is not None
+        seen = ""
+        while "train:" not in seen:
+            line = process.stderr.readline()
+            assert line, seen
+            seen += line
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    return process.returncode, out, seen + err
+
+
+def test_ctrl_c_writes_nothing_keeps_the_checkpoint_and_says_how_to_go_on(
+    run: Run,
+    graph: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = graph.parent
+    monkeypatch.chdir(folder)
+    args = ["embed", graph, "-o", "v.parquet", *SHORT, "--set", "batch_size=16", "--set", "max_steps=3000"]
+    state = ["--checkpoint", "state"]
+    code, out, err = interrupted(command(*args, *state), folder)
+    assert code == 130 and out == "" and "Traceback" not in err
+    assert "--resume" in err and "interrupted" in err
+    assert sorted(p.name for p in folder.iterdir()) == ["a graph.npz", "state"]
+    assert (folder / "state" / "checkpoint.safetensors").is_file()
+    assert run(*args, *state, "--resume", "-q")[0] == 0
+    resumed = read_vectors("v.parquet").z
+    assert run(*args, "-q")[0] == 0
+    assert np.array_equal(resumed, read_vectors("v.parquet").z)
+
+
+def test_ctrl_c_without_a_checkpoint_leaves_the_old_vectors(graph: Path) -> None:
+    (graph.parent / "v.parquet").write_bytes(b"old")
+    args = command("embed", graph, "-o", "v.parquet", *SHORT, "--set", "max_steps=100000")
+    code, _, err = interrupted(args, graph.parent)
+    assert code == 130 and "--checkpoint DIR" in err
+    assert (graph.parent / "v.parquet").read_bytes() == b"old"
+    assert sorted(p.name for p in graph.parent.iterdir()) == ["a graph.npz", "v.parquet"]
+
+
+@contextmanager
+def full_disk(limit: int) -> Iterator[None]:
+    """No file can grow beyond `limit` bytes."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["v.parquet", "v.csv", "v.npy", "parts/"])
+def test_a_full_disk_keeps_the_old_vectors(run: Run, graph: Path, name: str) -> None:
+    args = ["embed", graph, "-o", f"{graph.parent}/{name}", "--method", "FilterSVD", "-q"]
+    assert run(*args)[0] == 0
+    before = content(graph.parent)
+    with full_disk(1000):
+        code, out, err = run(*args, "--seed", 1)
+    assert code == 1 and out == "" and len(err.splitlines()) == 1 and "cannot be written" in err
+    assert content(graph.parent) == before
+
+
+def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph: Path) -> None:
+    folder = graph.parent
+    args = ["embed", graph, "-o", folder / "v.parquet", *SHORT, "--set", "max_steps=2", "--set", "layers=(512, 2)"]
+    model, state = ["--save-model", folder / "model", "-q"], ["--checkpoint", folder / "state", "-q"]
+    assert run(*args, *model)[0] == 0 and run(*args, *state)[0] == 0
+    before = content(folder)
+    small = (folder / "v.parquet").stat().st_size
+    assert (folder / "model" / "weights.safetensors").stat().st_size > 2 * small
+    for target, what in ((model, "model"), (state, "state")):
+        with full_disk(2 * small):
+            code, out, err = run(*args, *target, "--seed", 1)
+        assert code == 1 and out == "" and len(err.splitlines()) == 1 and what in err, err
+    after = content(folder)
+    assert {p: b for p, b in after.items() if p.name != "v.parquet"} == {
+        p: b for p, b in before.items() if p.name != "v.parquet"
+    }
+
+
+def test_too_little_memory_says_what_was_asked_for(graph: Path) -> None:
+    code = "import resource; import torch, sklearn, pyarrow, numba, numpy\n"
+    code += "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+    code += "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29))\n"
+    code += "import sys; from tuplet.cli import main; main()"
+    args = ["embed", graph, "-o", "v.npy", "--method", "DMAT-i", "--set", "layers=(1000000000, 2)", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)], cwd=graph.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "Not enough memory" in done.stderr and "alloc" in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1 and not (graph.parent / "v.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "hint"),
+    [
+        ("v.xlsx", ".xlsx"),
+        ("v", "no ending"),
+        ("no/such/v.parquet", "does not exist"),
+        ("taken/", "something else than vectors"),
+        ("v.csv --dtype float16", "float16"),
+        ("v.npy --dtype float8", "float8"),
+        ("v.npy --save-model taken", "not a model folder"),
+        ("v.npy --save-model no/such/m", "does not exist"),
+        ("v.npy --checkpoint no/such/c", "does not exist"),
+        ("v.npy --cache no/such/c", "does not exist"),
+        ("v.npy --checkpoint empty --resume", "no checkpoint"),
+        ("v.npy --memory 1e400GB", "1e400GB"),
+        ("v.npy --memory lots", "lots"),
+    ],
+)
+def test_targets_are_checked_before_the_graph_is_read(
+    run: Run,
+    tmp_path: Path,
+    out: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taken").mkdir()
+    Path("taken", "letter.txt").write_text("dear")
+    Path("empty").mkdir()
+    code, text, err = run("embed", "no-such-graph.csv", "--method", "DMAT-i", "-o", *out.split())
+    assert code == 1 and text == "" and hint in err and len(err.splitlines()) == 1, err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "taken"]
+
+
+def test_the_unexpected_is_one_line_and_a_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("tuplet.cli.data.describe", broken)
+    code, out, err = run("info", "cora")
+    assert code == 1 and out == "" and len(err.splitlines()) == 1
+    assert "RuntimeError: two lines" in err and "TUPLET_DEBUG=1" in err
+    monkeypatch.setenv("TUPLET_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        run("info", "cora")
+
+
+def test_a_reader_that_goes_away_is_no_error(graph: Path) -> None:
+    line = f"{sys.executable} -m tuplet.cli embed '{graph}' -o - --method FilterSVD -q | head -n 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.stdout.startswith('"id"') and done.stderr == ""
+
+
+def test_demo_prints_its_table_without_matplotlib(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, text, err = run("demo", "--seeds", 1, "-q", "-o", tmp_path / "d")
+    assert code == 0 and "SelfDMAT vectors" in text and "No map" in text and "±" in text, err
+    assert sorted(p.name for p in (tmp_path / "d").iterdir()) == ["model", "vectors.parquet"]
