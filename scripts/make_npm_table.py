@@ -38,18 +38,19 @@ TOPICS = {
     "numbers": "math d3 canvas webgl svg chart charts gis geojson matrix ndarray geometry statistics random",
 }
 STARTS = (
-    "express react react-dom vue @angular/core svelte jquery ember-cli preact next nuxt gatsby webpack rollup vite "
-    "gulp grunt browserify parcel eslint prettier stylelint jshint standard xo jest mocha karma chai jasmine tape "
-    "ava nyc sinon @babel/core @babel/preset-env typescript acorn esprima recast postcss autoprefixer sass less "
-    "stylus cssnano tailwindcss bootstrap axios request got node-fetch koa fastify hapi socket.io ws http-proxy "
-    "superagent mongoose mongodb redis ioredis pg mysql mysql2 sequelize knex typeorm level leveldown sqlite3 prisma "
-    "commander yargs inquirer chalk ora winston pino bunyan debug glob chokidar fs-extra rimraf through2 "
-    "readable-stream archiver tar d3 three chart.js mathjs ndarray geojson-vt mapbox-gl leaflet turf "
-    "@turf/turf plotly.js storybook create-react-app react-scripts @vue/cli lerna nx npm yarn pm2 nodemon forever electron "
-    "cordova ionic react-native expo material-ui @mui/material antd semantic-ui-react redux mobx rxjs lodash underscore async "
-    "bluebird moment date-fns marked remark rehype markdown-it unified highlight.js handlebars ejs pug mustache "
-    "puppeteer playwright cypress protractor nightwatch webdriverio testcafe enzyme passport jsonwebtoken bcrypt "
-    "helmet cors body-parser multer graphql apollo-server @nestjs/core loopback sails meteor-node-stubs feathers"
+    "express react react-dom vue @angular/core svelte jquery ember-cli preact next nuxt gatsby webpack rollup "
+    "vite gulp grunt browserify parcel eslint prettier stylelint jshint standard xo jest mocha karma chai jasmine "
+    "tape ava nyc sinon @babel/core @babel/preset-env typescript acorn esprima recast postcss autoprefixer sass "
+    "less stylus cssnano tailwindcss bootstrap axios request got node-fetch koa fastify hapi socket.io ws "
+    "http-proxy superagent mongoose mongodb redis ioredis pg mysql mysql2 sequelize knex typeorm level leveldown "
+    "sqlite3 prisma commander yargs inquirer chalk ora winston pino bunyan debug glob chokidar fs-extra rimraf "
+    "through2 readable-stream archiver tar d3 three chart.js mathjs ndarray geojson-vt mapbox-gl leaflet turf "
+    "@turf/turf plotly.js storybook create-react-app react-scripts @vue/cli lerna nx npm yarn pm2 nodemon forever "
+    "electron cordova ionic react-native expo material-ui @mui/material antd semantic-ui-react redux mobx rxjs "
+    "lodash underscore async bluebird moment date-fns marked remark rehype markdown-it unified highlight.js "
+    "handlebars ejs pug mustache puppeteer playwright cypress protractor nightwatch webdriverio testcafe enzyme "
+    "passport jsonwebtoken bcrypt helmet cors body-parser multer graphql apollo-server @nestjs/core loopback "
+    "sails meteor-node-stubs feathers"
 )
 NEEDS = ("dependencies", "devDependencies", "peerDependencies")
 

@@ -78,18 +78,24 @@ def test_names_are_as_many_as_columns_and_blocks_weigh_the_same() -> None:
     prepared = Preparation.fit_table(messy(), id="key")
     x = dense(prepared.transform(messy()))
     assert x.shape == (N, len(prepared.feature_names)) and len(set(prepared.feature_names)) == x.shape[1]
-    start, sums = 0, dict[str, float]()
+    start, blocks = 0, dict[str, list[np.ndarray]]()
     for column in prepared.columns:
         width = len(column.encoder.names)
-        mean = float(np.square(x[:, start : start + width], dtype=np.float64).sum()) / N
-        sums[column.block] = sums.get(column.block, 0.0) + mean
+        blocks.setdefault(column.block, []).append(x[:, start : start + width].astype(np.float64))
         start += width
-    assert sums.keys() == {
+    assert blocks.keys() == {
         "numbers",
         "categories",
         *(f"column {name}" for name in ("note", "tags", "marks", "vector")),
     }
-    np.testing.assert_allclose(list(sums.values()), 1, rtol=1e-5)
+    likeness = [_root_mean_product(np.hstack(parts)) for parts in blocks.values()]
+    np.testing.assert_allclose(likeness, likeness[0], rtol=1e-4)
+    np.testing.assert_allclose(np.square(x, dtype=np.float64).sum() / N, len(blocks), rtol=1e-4)
+
+
+def _root_mean_product(rows: np.ndarray) -> float:
+    """The root mean square of the inner products of all pairs of rows, by a loop."""
+    return float(np.sqrt(np.mean([[(one @ two) ** 2 for two in rows] for one in rows])))
 
 
 @settings(max_examples=15, deadline=None)

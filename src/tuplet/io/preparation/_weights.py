@@ -1,4 +1,4 @@
-"""How much the columns weigh in the rows' lengths, and which of them deserve a warning."""
+"""How much the columns weigh where rows are compared, and which of them deserve a warning."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from tuplet.io.preparation.values import missing_of, texts
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PAIRED_ROWS = 2048  # rows of the sample that are compared with each other
 DOMINANT = 0.9  # share of the rows' squared length that one of several columns should not have
 
 
 def weighed(columns: tuple[Column, ...], sample: pa.Table, scale: bool) -> tuple[tuple[Column, ...], list[str]]:
-    """The columns with factors, so that each block has a mean squared row length of 1; and what dominates.
+    """The columns with factors, so that all blocks weigh the same where rows are compared; and what dominates.
 
+    The root mean square of the inner products of two rows is the same in each block (as STATIS has it for several
+    tables), and the mean squared row length over all blocks is their number. By lengths alone a few numbers, in which
+    any two rows are alike or opposite, would drown a text, in which most rows have nothing in common.
     Inside a block the columns weigh the same in the rows where they hold a value: one that is mostly missing is not
     blown up. A block that keeps its values is left alone where it is the only one.
     """
@@ -39,7 +43,32 @@ def weighed(columns: tuple[Column, ...], sample: pa.Table, scale: bool) -> tuple
     for column, square, size in zip(columns, squares, sizes):
         total[column.block] += square / size
     factors = [1 / np.sqrt(size * (total[c.block] or 1)) for c, size in zip(columns, sizes)]
-    return tuple(replace(column, factor=float(f)) for column, f in zip(columns, factors)), []
+    columns = tuple(replace(column, factor=float(f)) for column, f in zip(columns, factors))
+    weights = _by_pairs(columns, sample)
+    return tuple(replace(c, factor=float(f"{c.factor * weights[c.block]:.6g}")) for c in columns), []
+
+
+def _by_pairs(columns: Sequence[Column], sample: pa.Table) -> dict[str, float]:
+    """A factor for each block, whose mean squared row length is 1, by how alike two rows are in it."""
+    rows = np.unique(np.linspace(0, sample.num_rows - 1, PAIRED_ROWS).astype(np.int64))
+    few, parts = sample.take(rows), defaultdict[str, list[Any]](list)
+    for column in columns:
+        values = column.encoder.transform(few.column(column.encoder.name)).values
+        parts[column.block].append(sp.csr_array(values) * column.factor)
+    squares = {block: _length_by_product(sp.csr_array(sp.hstack(found))) for block, found in parts.items()}
+    mean = sum(squares.values()) / len(squares)
+    return {block: float(np.sqrt(square / mean)) for block, square in squares.items()}
+
+
+def _length_by_product(x: Any) -> float:
+    """The mean squared length of the rows over the root mean square of the inner products of all pairs."""
+    small = min(x.shape) == x.shape[1]
+    if small and x.nnz * 4 > x.shape[0] * x.shape[1]:
+        x = x.toarray()
+    products = (x.T @ x if small else x @ x.T).astype(np.float64)
+    root = float(np.sqrt(_mean_square(products) * products.shape[0]))
+    square = _mean_square(x) * x.shape[0]
+    return square / root if root else 1.0
 
 
 def _size(column: Column, square: float) -> float:
