@@ -68,7 +68,7 @@ def caught(fault: Fault, folder: Path) -> tuple[bool, str]:
 
 
 def _pytest(arguments: list[str], folder: Path, output: Path) -> int:
-    """The exit code of pytest in a child of this process: the heavy libraries are imported once, tuplet never here."""
+    """The exit code of pytest in a child of this process, so that the heavy libraries are imported once."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -104,7 +104,7 @@ def _array(rng: random.Random, file: Path) -> None:
             array = flat.reshape(array.shape)
         case 3:
             array = flat[: rng.randrange(flat.size + 1)]
-        case 4:
+        case 4 if array.dtype.kind in "iuf":
             array = array.astype(rng.choice(["<i4", "<i8", "<f4", "<f8", "<f2", "|u1", ">i8", "<U5"]), copy=False)
         case _:
             array = rng.choice([array[None], array[..., None], np.asfortranarray(array), array[::-1]])

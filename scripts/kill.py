@@ -5,8 +5,9 @@
     python scripts/kill.py --job convert --seed 7 --keep    the folder of a bad case stays
 
 A job is a command line. It runs once to the end; that is the truth, and its time says when to kill. Then it is
-started again and again in an empty folder, killed after a random time by SIGKILL, SIGTERM or SIGINT, up to three times in a
-row, and started a last time. Bad is: an output half-written after a kill, another result at the end, or a stray file.
+started again and again in an empty folder, killed after a random time by SIGKILL, SIGTERM or SIGINT, up to three
+times in a row, and started a last time. Bad is: an output half-written after a kill, another result at the end, or a
+stray file.
 Jobs run in processes forked from this one, so that a kill costs no start of the interpreter.
 """
 

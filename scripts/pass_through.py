@@ -8,6 +8,7 @@ another one than that of the call before. Imports do not count: each piece of wo
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable
@@ -36,7 +37,7 @@ class Passage:
     def counts(self) -> tuple[int, int, int, int]:
         """Modules, changes between modules, packages, changes between packages."""
         rooms = [name.split(".")[0] for name in self.modules]
-        changes = sum(a != b for a, b in zip(rooms, rooms[1:]))
+        changes = sum(a != b for a, b in itertools.pairwise(rooms))
         return len(set(self.modules)), len(self.modules) - 1, len(set(rooms)), changes
 
 

@@ -111,7 +111,7 @@ def test_toml_without_edges_or_not_utf8_or_absent(run: Run, tables: Path) -> Non
         (["embed", "cora", "--model", "m", "--memory", "1GB"], "--memory"),
         (["embed", "cora", "--method", "FilterSVD", "--memory", "1GB"], "--memory"),
         (["embed", "cora", "--method", "FilterSVD", "--checkpoint", "c"], "--checkpoint"),
-        (["embed", "cora", "--method", "KMeans", "--dim", "8"], "--dim"),
+        (["embed", "cora", "--method", "KMeans", "--dim", "8"], "dimension"),
         (["links", "cora", "--top", "3", "-o", "l.csv", "--val", "0.1"], "--val"),
         (["links", "cora", "--vectors", "V"], "--vectors"),
         (["embed", "cora", "-o", "-", "--dtype", "float16"], "--dtype"),

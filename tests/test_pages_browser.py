@@ -38,7 +38,7 @@ def cora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = load_dataset("cora")
     ids = graph.node_ids.astype("U40")
     ids[0] = SCRIPT
-    model = SelfDMAT(7).fit(graph.with_(y=None))
+    model = SelfDMAT(7, n_init=2).fit(graph.with_(y=None))
     named = graph.with_(ids=ids, label_names=tuple(name.replace("_", " ") for name in graph.label_names))
     return report(model, named, tmp_path_factory.mktemp("page") / "cora.html", title="Cora, without labels")
 

@@ -63,7 +63,7 @@ def dense(x: Any) -> np.ndarray[Any, Any]:
 
 
 def roles_of(prepared: Preparation) -> dict[str, str]:
-    return {line.name: line.role for line in prepared.rows()}
+    return {line.name: line.role for line in prepared.lines()}
 
 
 def test_every_column_of_a_messy_table_gets_its_role() -> None:
@@ -118,7 +118,7 @@ def test_saved_as_json_and_arrays_it_comes_back_the_same() -> None:
     prepared = Preparation.fit_table(messy(), id="key")
     meta, arrays = prepared.to_saved()
     back = Preparation.from_saved(json.loads(json.dumps(meta)), arrays)
-    assert back.rows() == prepared.rows() and back.feature_names == prepared.feature_names
+    assert back.lines() == prepared.lines() and back.feature_names == prepared.feature_names
     np.testing.assert_array_equal(dense(back.transform(messy())), dense(prepared.transform(messy())))
     with pytest.raises(InputError, match="damaged"):
         Preparation.from_saved({"columns": [{}]}, {})
@@ -142,7 +142,7 @@ def test_a_heavy_tail_is_taken_by_its_logarithm_and_units_do_not_matter() -> Non
     other = RNG.normal(size=200)
     tables = [pa.table({"size": size * unit, "other": other}) for unit in (1.0, 1e6)]
     first, second = (Preparation.fit_table(table) for table in tables)
-    assert first.rows()[0].note == "logarithm, scaled" and first.rows()[1].note == "scaled"
+    assert first.lines()[0].note == "logarithm, scaled" and first.lines()[1].note == "scaled"
     np.testing.assert_allclose(first.transform(tables[0]), second.transform(tables[1]), rtol=1e-4, atol=1e-5)
 
 
@@ -158,7 +158,7 @@ def test_rare_levels_are_one_and_nothing_is_a_level() -> None:
 def test_very_many_levels_are_hashed() -> None:
     codes = [f"q{i // 2}" for i in range(6000)]
     prepared = Preparation.fit_table(pa.table({"code": codes, "v": RNG.normal(size=6000)}))
-    line = prepared.rows()[0]
+    line = prepared.lines()[0]
     assert (line.role, line.width) == ("category", 256) and "hashed" in line.note
 
 
@@ -199,7 +199,7 @@ def test_one_unscaled_column_does_not_join_a_bag_of_words() -> None:
     words = (RNG.random((100, 40)) < 0.1).astype(np.int64)
     table = pa.table({f"w{i}": words[:, i] for i in range(40)} | {"bytes": np.exp(RNG.normal(12, 2, 100))})
     found = roles_of(Preparation.fit_table(table))
-    assert found.pop("bytes") == "number" and set(found.values()) == {"plain"}
+    assert found == {"w0 .. w39": "plain", "bytes": "number"}
 
 
 def test_a_single_vector_column_keeps_its_bits() -> None:
@@ -329,7 +329,7 @@ def test_a_real_table_converted_in_chunks_is_the_graph_in_memory(tmp_path: Path,
     expected = read_graph(edges, tmp_path / "n.parquet", **options)
     g = convert(edges, tmp_path / "g", features=tmp_path / "n.parquet", **options)
     assert g.feature_names == expected.feature_names and g.fingerprint() == expected.fingerprint()
-    assert g.preparation.rows() == expected.preparation.rows() and "label" in roles_of(g.preparation)
+    assert g.preparation.lines() == expected.preparation.lines() and "label" in roles_of(g.preparation)
 
 
 def test_a_csv_in_memory_and_on_disk_has_the_same_roles(tmp_path: Path) -> None:
@@ -341,4 +341,4 @@ def test_a_csv_in_memory_and_on_disk_has_the_same_roles(tmp_path: Path) -> None:
     roles = roles_of(g.preparation)
     assert {"size": "number", "until": "date", "note": "text", "same": "constant"}.items() <= roles.items()
     assert g.y is not None and "class" not in "".join(g.feature_names)
-    assert stored.fingerprint() == g.fingerprint() and stored.preparation.rows() == g.preparation.rows()
+    assert stored.fingerprint() == g.fingerprint() and stored.preparation.lines() == g.preparation.lines()

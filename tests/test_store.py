@@ -64,7 +64,7 @@ def test_an_existing_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **more: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "write_meta", broken)
@@ -225,4 +225,15 @@ def test_a_second_open_reads_no_index_again(tmp_path: Path, monkeypatch: pytest.
     array[0] = 99
     np.save(folder / "indices.npy", array)
     with pytest.raises(InputError, match="outside"):
+        open_graph(folder)
+
+
+def test_arrays_of_another_byte_order_are_refused(tmp_path: Path) -> None:
+    folder = save_graph(random_graph(), tmp_path / "g")
+    array = np.load(folder / "indptr.npy")
+    np.save(folder / "indptr.npy", array.astype(">i8"))
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["indptr"]["dtype"] = ">i8"
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match="byte order"):
         open_graph(folder)

@@ -127,3 +127,47 @@ def test_vectors_of_another_graph_are_refused() -> None:
     with pytest.raises(InputError, match=r"made for another graph .fingerprint 12"):
         align(Vectors(np.arange(11), Z, None, {"graph": "12"}), g)
     assert align(Vectors(np.arange(11), Z, None, {"graph": g.fingerprint()}), g) is not None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_folder_of_parts_is_read_as_one(tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 4 * 3 * (4 if dtype == "float32" else 2))  # 4 rows a part
+    groups = np.arange(11) % 3
+    for _ in range(2):  # the second takes the place of the first
+        write_vectors(f"{tmp_path}/v/", Z, list("abcdefghijk"), cluster=groups, metadata={"model": "m"}, dtype=dtype)
+    assert sorted(p.name for p in (tmp_path / "v").iterdir()) == [f"part-0000{i}.parquet" for i in range(3)]
+    back = read_vectors(tmp_path / "v")
+    assert np.array_equal(back.z, Z.astype(dtype).astype(np.float32)) and back.ids.tolist() == list("abcdefghijk")
+    assert back.cluster is not None and back.cluster.tolist() == groups.tolist() and back.metadata["model"] == "m"
+    (tmp_path / "v" / "part-00001.parquet").unlink()
+    with pytest.raises(InputError, match=r"part-00001.parquet is missing"):
+        read_vectors(tmp_path / "v")
+
+
+def test_the_last_part_may_not_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 4 * 3 * 4)
+    write_vectors(f"{tmp_path}/v/", Z)
+    (tmp_path / "v" / "part-00002.parquet").unlink()
+    with pytest.raises(InputError, match=r"part-00002.parquet is missing"):
+        read_vectors(tmp_path / "v")
+
+
+def test_float16_in_files(tmp_path: Path) -> None:
+    half = Z.astype(np.float16).astype(np.float32)
+    for name in ("v.npy", "v.parquet"):
+        assert np.array_equal(read_vectors(write_vectors(tmp_path / name, Z, dtype="float16")).z, half)
+    assert (tmp_path / "v.npy").stat().st_size == 128 + Z.size * 2
+    with pytest.raises(InputError, match="largest of float16"):
+        write_vectors(tmp_path / "w.npy", 1e6 * Z, dtype="float16")
+    with pytest.raises(InputError, match="saves nothing"):
+        write_vectors(tmp_path / "w.csv", Z, dtype="float16")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("dear")
+    with pytest.raises(InputError, match="something else than vectors"):
+        write_vectors(f"{tmp_path}/letters/", Z)
+    with pytest.raises(InputError, match="no ending"):
+        write_vectors(tmp_path / "v", Z)
+    assert [p.name for p in tmp_path.rglob("*")] == ["letters", "dear.txt"]

@@ -209,43 +209,42 @@ def time_against_nodes(
     figure = figure_of(9.0, 5.4)
     axes = figure.add_subplot(1, 1, 1)
     drawn = {name: sorted(points) for name, points in lines.items() if points}
+    methods = list(dict.fromkeys(name.split(",")[0] for name in drawn))  # "DMAT-i, GPU" is DMAT-i
+    colours = dict(zip(methods, group_colours(len(methods))))
+    reasons = dict(zip(dict.fromkeys(reason for _, reason in (stops or {}).values()), "X^sD"))
     notes = []
-    for (name, points), colour in zip(drawn.items(), group_colours(len(drawn))):
+    for name, points in drawn.items():
         nodes, seconds = zip(*points)
-        ours = "DMAT" in name
-        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=2.8 if ours else 1.2, label=name)
-        stop = (stops or {}).get(name)
-        text = name if stop is None else f"{name}, {stop[1]} at {_power(stop[0])}"
-        if stop is not None:
-            axes.plot(nodes[-1], seconds[-1], marker="X", markersize=9, color=colour)
-        notes.append((nodes[-1], seconds[-1], text, colour, ours))
+        colour, ours = colours[name.split(",")[0]], "DMAT" in name
+        axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=2.8 if ours else 1.2)
+        if name in (stops or {}):
+            marker = reasons.get((stops or {})[name][1], "X")
+            axes.plot(nodes[-1], seconds[-1], marker=marker, markersize=8, color=colour)
+        notes.append((nodes[-1], seconds[-1], name, colour, ours))
+    for reason, marker in reasons.items():
+        axes.plot([], [], marker=marker, color=GREY, linestyle="none", label=f"{reason} at the next size")
     axes.set_xscale("log")
     axes.set_yscale("log")
     dress(axes, title, "nodes", "seconds")
+    legend(axes, loc="lower right")
     _name_ends(axes, notes)
     return _finished(figure, path)
 
 
 def _name_ends(axes: Any, notes: list[tuple[float, float, str, str, bool]]) -> None:
-    """Write each line's name at its end, right of the last places and left of the others, none upon another."""
+    """Write each line's name at its end, left of the first place and right of the others, none upon another."""
     places = sorted({note[0] for note in notes})
     if not places:
         return
-    axes.set_xlim(places[0] / 12, places[-1] * 30)
+    axes.set_xlim(places[0] / 4, places[-1] * 12)
     for place in places:
         here = [note for note in notes if note[0] == place]
-        side = -1 if place < places[-1] / 500 else 1
-        heights = apart([float(np.log10(note[1])) for note in here], 0.13)
+        side = -1 if place == places[0] else 1
+        heights = apart([float(np.log10(note[1])) for note in here], 0.12)
         for (_, _, text, colour, ours), height in zip(here, heights):
-            look = {"color": colour, "fontsize": 7.5, "fontweight": "bold" if ours else "normal", "bbox": _PAPER}
+            look = {"color": colour, "fontsize": 8, "fontweight": "bold" if ours else "normal", "bbox": _PAPER}
             where = {"textcoords": "offset points", "va": "center", "ha": "left" if side > 0 else "right"}
             axes.annotate(text, (place, 10**height), (9 * side, 0), **where, **look)
-
-
-def _power(number: float) -> str:
-    """10 to a power as it is printed, other numbers as they are."""
-    exponent = round(float(np.log10(number)))
-    return f"$10^{{{exponent}}}$" if np.isclose(number, 10.0**exponent) else f"{number:,.0f}"
 
 
 def bars(

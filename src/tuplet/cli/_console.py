@@ -121,7 +121,8 @@ def label_fact(g: Graph, how: Mapping[str, Any] | None = None) -> str:
 
     if g.y is None:
         return "; no labels"
-    column = (how or {}).get("label") or getattr(getattr(g, "preparation", None), "label", None)
+    found = [row["name"] for row in _column_rows(g) if row["role"] == "label"]
+    column = (how or {}).get("label") or (found[0] if found else None)
     named = f" in column {column!r}" if column else ""
     return f"; labels{named}: {g.n_classes} classes on {int(np.count_nonzero(g.y >= 0))} of {g.n_nodes} nodes"
 
@@ -143,7 +144,7 @@ def column_facts(g: Graph) -> dict[str, Any]:
 
 def _column_rows(g: Graph) -> list[dict[str, Any]]:
     preparation = getattr(g, "preparation", None)
-    return [] if preparation is None else list(preparation.rows())
+    return [] if preparation is None else [row._asdict() for row in preparation.rows()]
 
 
 def _cell(value: Any) -> str:

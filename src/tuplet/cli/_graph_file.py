@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, check_choice
-from tuplet.cli._graph import FLAGS, Options
+from tuplet.cli._flags import FLAGS, Options
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),

@@ -133,7 +133,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _check_kind(name: str, value: Any, default: Any, annotation: str) -> None:
-    """Raise where `value` is of another kind than the default of the setting; None is any that the annotation names."""
+    """Raise where `value` is of another kind than the default of the setting, or than its annotation."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, bool):
         right, wanted = isinstance(value, bool), "True or False"

@@ -40,10 +40,9 @@ def _nodes(table: Vectors) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from tuplet.io._vector_parts import arrow_ids
-
+    ids = table.ids.astype(str) if table.ids.dtype.kind == "O" else table.ids
     ones = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(2 * len(table.ids), np.float32)), 2)
-    return pa.table({"id": arrow_ids(table.ids), "known": ones})
+    return pa.table({"id": pa.array(ids), "known": ones})
 
 
 def warn(note: str) -> None:

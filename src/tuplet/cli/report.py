@@ -54,10 +54,11 @@ def report(
 
 def print_written(out: Path, g: Graph, sample: int, seconds: float, as_json: bool = False) -> None:
     """Say where a report lies, how large it is and what its map shows."""
-    facts = {"report": str(out), "bytes": out.stat().st_size, "nodes": g.n_nodes, "on_map": min(g.n_nodes, sample)}
+    length = out.stat().st_size
+    facts = {"report": str(out), "bytes": length, "nodes": g.n_nodes, "on_map": min(g.n_nodes, sample)}
     if as_json:
         print_json(facts | {"seconds": round(seconds, 2)})
         return
     part = "" if g.n_nodes <= sample else f"; its map shows a sample of {sample:,} (--sample)"
-    size = f"{facts['bytes'] / 1e6:.1f} MB" if facts["bytes"] >= 1e5 else f"{facts['bytes'] / 1e3:.0f} kB"
+    size = f"{length / 1e6:.1f} MB" if length >= 1e5 else f"{length / 1e3:.0f} kB"
     sys.stdout.write(f"{out}: report of {g.n_nodes:,} nodes{part}, {size}, {seconds:.1f} s. Open it in a browser.\n")

@@ -60,7 +60,7 @@ def choose_device(device: str, work: float) -> str:
     """The device for `work` multiply-adds; "auto" is the first backend that takes them, else the CPU."""
     if device == "auto":
         return next((name for name, backend in BACKENDS.items() if backend.takes(work)), "cpu")
-    check_choice("device", device.partition(":")[0], ["auto", *BACKENDS])
+    check_choice("device", str(device).partition(":")[0], ["auto", *BACKENDS])
     backend_of(device).check(device)
     return device
 

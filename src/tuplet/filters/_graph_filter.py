@@ -205,8 +205,9 @@ class GraphFilter:
             return checked_map(x, graph.n_nodes) if mapped_file(x) is not None else checked_features(x, graph.n_nodes)
         if graph.x is None:
             raise InputError("The graph has no features to filter. Give x=..., one row for each node.")
-        check_size(graph.x.data if sp.issparse(graph.x) else graph.x)
-        return graph.x
+        x = graph.x
+        check_size(x.data if sp.issparse(x) else x)
+        return x  # type: ignore[no-any-return]
 
     def settings(self) -> dict[str, Any]:
         """What decides the result: all settings but the device."""

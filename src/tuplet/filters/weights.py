@@ -34,8 +34,8 @@ class Family:
     """
 
     names: tuple[str, ...]
-    coefficients: Callable[[tuple[float, ...], int], Floats]
-    response: Callable[[tuple[float, ...], Floats], Floats]
+    coefficients: Callable[[tuple[float, ...], int], NDArray[Any]]
+    response: Callable[[tuple[float, ...], Floats], Any]
     length: Callable[[tuple[float, ...]], int] = lambda v: -1
     tail: Callable[[tuple[float, ...], int], float] | None = None
 

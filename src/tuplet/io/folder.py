@@ -149,6 +149,8 @@ def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
     except DAMAGE as error:
         raise _damaged(folder, f"{name}.npy: {error}") from None
     allowed = _DTYPES.get(name)
+    if not array.dtype.isnative:
+        raise _damaged(folder, f"{name}.npy has the byte order of another machine")
     if name in _DTYPES and array.ndim != (2 if name == "x" else 1):
         raise _damaged(folder, f"{name}.npy has the shape {array.shape}")
     if array.dtype != dtype or array.shape != shape or (allowed and array.dtype.str[1:] not in allowed.split()):

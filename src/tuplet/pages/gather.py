@@ -268,8 +268,8 @@ def _notes(graph: Graph, shown: Any, old: Old | None, seed: int) -> list[str]:
     notes = []
     if len(shown) < graph.n_nodes:
         notes.append(
-            f"The map shows {len(shown):,} of {graph.n_nodes:,} nodes, drawn at random with seed {seed}. Nearest nodes "
-            "and graph neighbours are looked for among them. Clusters, matrices and scores count all nodes."
+            f"The map shows {len(shown):,} of {graph.n_nodes:,} nodes, drawn at random with seed {seed}. Nearest "
+            "nodes and graph neighbours are looked for among them. Clusters, matrices and scores count all nodes."
         )
     if old is not None:
         ids = set(old[0])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 
+FEW_LINES = 8  # like numbers up to this many have a line each
 STRANGE = 0.2  # share of unknown words or levels that is worth a warning
 Chunks = Callable[[], "Iterable[pa.Table]"]
 
@@ -42,14 +43,15 @@ class Line(NamedTuple):
 class Preparation:
     """How the columns of a table become features, learned from one table and applied to others.
 
-    `columns` are those in use; `left_out` says which are not, and why. `warnings` name columns that deserve a look.
+    `columns` are those in use; `left_out` says which are not, and why. `warnings` name columns that deserve a look;
+    `label` is the column of the labels, if the table has one.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"size": [1.0, 2.0, 900.0], "kind": ["a", "b", "a"], "label": [0, 1, 0]})
     >>> found = Preparation.fit_table(table)
     >>> found.feature_names
     ('size', 'kind=a', 'kind=b')
-    >>> [(line.name, line.role) for line in found.rows()]
+    >>> [(line.name, line.role) for line in found.lines()]
     [('size', 'number'), ('kind', 'category'), ('label', 'label')]
     """
 
@@ -57,6 +59,7 @@ class Preparation:
     left_out: tuple[Line, ...] = ()
     warnings: tuple[str, ...] = ()
     scaled: bool = True
+    label: str | None = None
 
     @classmethod
     def fit(
@@ -88,7 +91,7 @@ class Preparation:
         warnings = (*notes, *copies_of_label(sample, used, label))
         for text in warnings:
             log.warning("%s", text)
-        return cls(used, tuple(Line(*line) for line in left_out), warnings, scale)
+        return cls(used, tuple(Line(*line) for line in left_out), warnings, scale, label)
 
     @classmethod
     def fit_table(cls, table: pa.Table, **options: Any) -> Self:
@@ -100,13 +103,25 @@ class Preparation:
         """The names of the feature columns, in order."""
         return tuple(name for column in self.columns for name in column.encoder.names)
 
-    def rows(self) -> list[Line]:
-        """One line a column: those in use, then those left out."""
-        used = [
-            Line(c.encoder.name, c.role, len(c.encoder.names), c.missing, c.note or c.encoder.note)
-            for c in self.columns
-        ]
-        return [*used, *self.left_out]
+    def lines(self) -> list[Line]:
+        """What became of each column: those in use, then those left out. Many like numbers have one line."""
+        like = [column for column in self.columns if column.block == "plain"]
+        out, said = [], False
+        for column in self.columns:
+            if column.block != "plain" or len(like) <= FEW_LINES:
+                encoder = column.encoder
+                note = column.note or encoder.note
+                out.append(Line(encoder.name, column.role, len(encoder.names), column.missing, note))
+            elif not said:
+                said = True
+                name = f"{like[0].encoder.name} .. {like[-1].encoder.name}"
+                gaps = float(np.mean([one.missing for one in like]))
+                out.append(Line(name, "plain", len(like), gaps, f"{len(like)} columns of like numbers, as they are"))
+        return [*out, *self.left_out]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines as dicts: name, role, width, missing (a share), note."""
+        return [line._asdict() for line in self.lines()]
 
     def blocks(self, table: pa.Table, *, new: bool = False) -> list[Block]:
         """The features of `table`, one block of columns for each column in use.
@@ -138,7 +153,7 @@ class Preparation:
             "columns": saved,
             "left_out": [list(line) for line in self.left_out],
         }
-        return meta | {"warnings": list(self.warnings)}, arrays
+        return meta | {"warnings": list(self.warnings), "label": self.label}, arrays
 
     @classmethod
     def from_saved(cls, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -146,7 +161,7 @@ class Preparation:
         try:
             columns = tuple(_column(own, arrays.get(f"{i}.idf")) for i, own in enumerate(meta["columns"]))
             left_out = tuple(Line(*line) for line in meta["left_out"])
-            return cls(columns, left_out, tuple(meta["warnings"]), bool(meta["scaled"]))
+            return cls(columns, left_out, tuple(meta["warnings"]), bool(meta["scaled"]), meta["label"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"The saved preparation is damaged ({error!r}). Save the model again.") from None
 
@@ -170,7 +185,7 @@ class Preparation:
                     f"The column {column.encoder.name!r} is missing; the features were prepared with it. The columns "
                     f"are: {', '.join(names)}.{hint}"
                 )
-        known = {line.name for line in self.rows()}
+        known = {*(c.encoder.name for c in self.columns), *(line.name for line in self.left_out)}
         extra = [name for name in names if name not in known]
         if new and extra:
             log.info("columns that the preparation does not know are ignored: %s", ", ".join(extra))

@@ -172,9 +172,11 @@ function showTables() {
 (async () => {
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   await readArrays();
+  performance.mark("arrays read");
   startControls();
   showNode(-1);
   await startMap();
+  performance.mark("map started");
   await colourBy("cluster");
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
   setTimeout(() => { showClusters(); showTables(); document.documentElement.dataset.complete = "1"; }, 0);
