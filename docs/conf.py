@@ -32,7 +32,10 @@ html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False
 autosummary_generate = True
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 88
 autodoc_default_options = {
     "exclude-members": "set_fit_request, set_transform_request, set_score_request, set_output, get_metadata_routing"
 }
