@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import random_graph
-from tests.test_cli import Run, run  # noqa: F401
+from tests.conftest import Run, random_graph
 from tuplet import Graph, GraphFilter, cluster_nodes, load, read_graph
 
 
@@ -97,7 +96,7 @@ def test_a_filter_weight() -> None:
     assert repr(weights) == "even(q=0.5)" and GraphFilter.from_dict(GraphFilter(weights).to_dict()).weights == weights
 
 
-def test_a_table_format(tmp_path: Path, run: Run) -> None:  # noqa: F811
+def test_a_table_format(tmp_path: Path, run: Run) -> None:
     """Lines of JSON, in the library, in convert and on the command line."""
     from tuplet.io import register_format
     from tuplet.io.convert import convert
@@ -131,7 +130,7 @@ def test_a_metric() -> None:
     )
 
 
-def test_a_rival(tmp_path: Path, run: Run) -> None:  # noqa: F811
+def test_a_rival(tmp_path: Path, run: Run) -> None:
     """A method of a few lines: by name in the library, in the bench and on the command line."""
     from tuplet.bench.fitting import Bench
     from tuplet.bench.spec import Job
@@ -190,7 +189,7 @@ def test_a_filter_backend() -> None:
     assert GraphFilter(device="numpy").estimate(graph).device == "numpy"
 
 
-def test_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:  # noqa: F811
+def test_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     from tuplet import load_dataset
     from tuplet.datasets import Dataset, content_of, register_dataset
     from tuplet.io.npz import write_npz

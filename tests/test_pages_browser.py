@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.browser import chromium, requests_made, wait_for
 from tuplet import load_dataset
@@ -54,7 +55,10 @@ def opened(driver: Any, page: Path) -> float:
 def picture(driver: Any, name: str) -> None:
     if os.environ.get("TUPLET_SCREENSHOTS"):
         time.sleep(0.7)  # transitions
-        driver.save_screenshot(str(IMAGES / f"report-{name}.png"))
+        path = IMAGES / f"report-{name}.png"
+        driver.save_screenshot(str(path))
+        with Image.open(path) as image:
+            image.convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def text_of(driver: Any, element: str) -> str:
@@ -110,7 +114,8 @@ def test_the_report_of_cora_answers_mouse_keys_and_search(browser: Any, cora: Pa
     wait_for(browser, "map.selected >= 0")
     assert browser.execute_script("return map.plot.get('cameraDistance')") != before
     browser.execute_script(
-        "setTheme('dark'); selectNode(-1); $('colour').value = 'cluster'; colourBy('cluster'); wholeMap()"
+        "setTheme('dark'); selectNode(-1); $('search').value = ''; $('feature-field').hidden = true;"
+        "document.activeElement.blur(); $('colour').value = 'cluster'; colourBy('cluster'); wholeMap()"
     )
     picture(browser, "dark")
     browser.execute_script("setTheme('light'); $('clusters').scrollIntoView()")

@@ -55,7 +55,10 @@ def curve(x: Sequence[float], y: Sequence[float], *, name: str, axis: str, mark:
     if mark is not None and first <= mark <= last:
         place = f"{across(mark):.1f}"
         parts.append(f"<path d='M{place} 10V{floor}' stroke='#aa3377' stroke-dasharray='3 3'/>")
-    texts = [(left - 6, down(high) + 4, "end", f"{high:.4g}"), (left, height - 12, "start", f"{first:g}")]
+    texts: list[tuple[float, float, str, str]] = [
+        (left - 6, down(high) + 4, "end", f"{high:.4g}"),
+        (left, height - 12, "start", f"{first:g}"),
+    ]
     texts += [(left - 6, down(low) + 4, "end", f"{low:.4g}")] if high > low else []
     texts += [(width - 12, height - 12, "end", f"{last:g}")] if last > first else []
     texts.append(((left + width) / 2, height - 12, "middle", axis))

@@ -141,7 +141,7 @@ def _accuracy_by_time(axes: Any, times: Mapping[str, tuple[ArrayLike, ArrayLike]
         axes.plot(across, up, color=colour, linewidth=1.0, alpha=0.5)
         axes.plot(across, up, color=colour, marker="o", markersize=4, linestyle="none", label=name)
     dress(axes, "Accuracy against time, one dot a run", "seconds, filter included", "accuracy, percent")
-    ends = np.concatenate([np.ravel(seconds) for seconds, _ in times.values()] or [[1.0]])
+    ends = np.concatenate([np.ravel(seconds) for seconds, _ in times.values()] or [np.ones(1)])
     if len(ends) and ends.max() > 20 * ends.min() > 0:
         axes.set_xscale("log")
         plain_log(axes.xaxis)

@@ -45,7 +45,7 @@ def _chosen(count: int) -> tuple[str, ...]:
     levels = np.linspace(0.0, 1.0, 16 if count <= 512 else 40)
     grid = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(-1, 3)
     light = seen(grid)[0][:, 0]
-    grid = grid[(light > 0.42) & (light < 0.82)]  # apart from a white and from a near-black page
+    grid = grid[(light > 0.47) & (light < 0.82)]  # apart from a white and from a near-black page
     start = np.array([[int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)] for text in _FIRST])
     here, known = seen(grid), seen(start)
     apart = np.min([_least(here, known[:, i : i + 1]) for i in range(len(_FIRST))], axis=0)

@@ -112,7 +112,8 @@ def stored_columns(graph: Graph, shown: NDArray[np.intp], first: list[str], budg
     order = list(dict.fromkeys([*(place[name] for name in first if name in place), *range(len(names))]))
     rows = sp.csc_array(x[shown]) if sp.issparse(x) else None
     facts: list[dict[str, Any]] = []
-    starts, nodes, levels, dense = [0], [], [], []
+    starts, nodes, levels = [0], [], []
+    dense: list[NDArray[np.uint8]] = []
     spent = 0
     for j in order:
         values = _column(rows, j, len(shown)) if rows is not None else np.asarray(x[shown, j], dtype=np.float32)

@@ -63,7 +63,7 @@ def gather(
         "scores": _scores(graph, subject.clusters),
         "confusion": _confusion(graph, subject.clusters),
         "history": _curve(subject.history),
-        "warnings": [*subject.warnings],
+        "warnings": [*subject.warnings, *getattr(graph.preparation, "warnings", ())],
         "notes": _notes(graph, shown, old, seed),
         "run": _run(subject, graph, seed),
         "settings": subject.settings,
@@ -299,10 +299,11 @@ def _run(subject: Subject, graph: Graph, seed: int) -> list[tuple[str, str]]:
 
 def _columns(graph: Graph) -> list[list[str]]:
     """What became of each column of the tables that the graph was read from, where it is known."""
-    preparation = getattr(graph, "preparation", None)
-    if preparation is None:
+    if graph.preparation is None:
         return []
-    listed = getattr(preparation, "columns", None)
-    if listed is None or not isinstance(listed, list | tuple):
-        return [["preparation", str(preparation)]]
-    return [[str(getattr(c, "name", c)), str(getattr(c, "role", getattr(c, "kind", "")))] for c in listed]
+    found = []
+    for line in graph.preparation.lines():
+        facts = [line.role, f"{line.width} features" if line.width > 1 else "", line.note]
+        facts += [f"{line.missing:.1%} missing"] if line.missing else []
+        found.append([line.name, ", ".join(filter(None, facts))])
+    return found

@@ -100,6 +100,8 @@ def map_nodes(z: NDArray[np.float32], near: Near, *, seed: int = 0, progress: An
     perplexity = max(1.5, min(10.0, index.shape[1] / 3))
     affinities = PerplexityBasedNN(knn_index=PrecomputedNeighbors(index, away), perplexity=perplexity, n_jobs=-1)
 
+    done = 0
+
     def tell(iteration: int, error: float, embedding: Any) -> bool:
         nonlocal done
         done += 50
@@ -107,7 +109,6 @@ def map_nodes(z: NDArray[np.float32], near: Near, *, seed: int = 0, progress: An
             progress("map", min(1.0, done / 750))
         return False
 
-    done = 0
     model = openTSNE.TSNE(
         random_state=seed_of(seed, "tsne") % 2**32,
         negative_gradient_method="bh" if len(z) < 5000 else "fft",

@@ -50,7 +50,11 @@ async function colourBy(kind) {
   placeLabels();
 }
 
-async function paint(newValues) {
+// One drawing after the other: the library refuses a second one while the first is under way.
+let painting = Promise.resolve();
+const paint = (newValues) => (painting = painting.then(() => paintNow(newValues)));
+
+async function paintNow(newValues) {
   if (!map.plot) return;
   const shown = map.shownBy;
   const faint = getComputedStyle(document.documentElement).getPropertyValue("--faint").trim();
