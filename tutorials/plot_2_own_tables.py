@@ -51,7 +51,7 @@ graph
 # Read what was made of each column before you trust a result. The column ``row`` is left out: it only counts.
 
 for line in graph.preparation.rows():
-    print(f"{line.name:8s} {line.role:9s} {line.width:2d} columns  {line.note}")
+    print("{name:8s} {role:9s} {width:2d} columns  {note}".format_map(line))
 
 # %%
 # Groups, with the names of the nodes
