@@ -15,12 +15,12 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "command_pages",
+    "docstrings",
 ]
 exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
@@ -59,16 +59,3 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "remove_config_comments": True,
 }
-
-
-def escape_bars(app, what, name, obj, options, lines):
-    """Absolute values in docstrings, |x|, are no substitutions; text between backticks is left alone."""
-    for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
-            parts = line.split("`")
-            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
-            lines[i] = "`".join(parts)
-
-
-def setup(app):
-    app.connect("autodoc-process-docstring", escape_bars)
