@@ -41,6 +41,7 @@ autodoc_default_options = {
 }
 autodoc_member_order = "bysource"
 default_role = "code"
+smartquotes = False  # --labels is an option, not a dash
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 copybutton_prompt_text = "$ "

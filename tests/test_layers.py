@@ -24,7 +24,7 @@ FLOORS = [
     ["io", "filters", "metrics"],
     ["datasets", "losses", "training", "evaluation"],
     ["models", "baselines"],
-    ["bench", "plots", "pages"],
+    ["bench", "plots", "pages", "pyg"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}

@@ -19,6 +19,7 @@ from tuplet.metrics import accuracy
 from tuplet.models._self_labels import confident
 from tuplet.models._spectrum import filtered_rows, fit_spectrum, rarity
 from tuplet.models.selfdmat import SelfDMAT
+from tuplet.training.encoder import layer_sizes
 
 QUICK: dict[str, Any] = {"n_clusters": 3, "max_steps": 3, "layers": (8, 4), "n_init": 2}
 
@@ -76,7 +77,26 @@ def test_dim_keeps_the_angles_it_can(blocks: Graph) -> None:
 def test_the_number_of_clusters_is_chosen_without_labels(blocks: Graph) -> None:
     model = SelfDMAT(max_steps=2).fit(blocks)
     assert model.n_clusters_ == 3 == len(np.unique(model.labels_))
+    assert model.k_range_[0] == 3 and model.k_scores_[3] >= 0.95 * max(model.k_scores_.values())
     assert np.array_equal(model.labels_, SelfDMAT(max_steps=2).fit(blocks.with_(y=None)).labels_)
+
+
+def test_edges_that_join_unlike_nodes_are_told(blocks: Graph, caplog: pytest.LogCaptureFixture) -> None:
+    assert SelfDMAT(**QUICK).fit(blocks).modularity_ > 0.2 and "Neighbours" not in caplog.text
+    rng = np.random.default_rng(0)
+    sides = rng.permutation(240) < 120
+    u, v = np.flatnonzero(sides), np.flatnonzero(~sides)
+    adj = np.zeros((240, 240))
+    adj[rng.choice(u, 600), rng.choice(v, 600)] = 1
+    model = SelfDMAT(**QUICK).fit(Graph.from_scipy(np.maximum(adj, adj.T), np.eye(2)[sides.astype(int)]))
+    assert model.modularity_ < 0.2 and "Neighbours are seldom in the same group" in caplog.text
+
+
+def test_many_groups_get_more_columns_and_steps() -> None:
+    graph = block_model([12] * 40, n_features=300, words=20, signal=2.0, seed=0)
+    model = SelfDMAT(40, n_init=2).fit(graph)
+    assert layer_sizes(model.encoder_)[0] == 160 and model.history_.rows[-1]["step"] == 120
+    np.testing.assert_allclose(model.transform(graph), model.embedding_, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def one_pool() -> Iterator[None]:
 
 
 def _hold() -> tuple[Any, int | None]:
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     torch = sys.modules.get("torch")
     before = None if torch is None else int(torch.get_num_threads())

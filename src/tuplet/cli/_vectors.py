@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,11 +17,15 @@ if TYPE_CHECKING:
 
 _KEEP = {"unmatched": "keep", "missing": "zero"}
 VectorsArg = Annotated[
-    Path, typer.Argument(metavar="VECTORS", help="Vectors: Parquet, CSV or .npy, or a folder of Parquet parts.")
+    str,
+    typer.Argument(
+        metavar="VECTORS",
+        help="Vectors: Parquet, CSV or .npy, a folder of Parquet parts, or a table (lance:, postgresql://, .duckdb).",
+    ),
 ]
 
 
-def graph_and_vectors(path: Path, graph: str, how: Options) -> tuple[Graph, Vectors]:
+def graph_and_vectors(path: str, graph: str, how: Options) -> tuple[Graph, Vectors]:
     """The graph, and the vectors in its node order; an error if they belong to different graphs."""
     from tuplet.io.vectors import in_node_order, read_vectors
 

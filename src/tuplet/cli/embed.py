@@ -34,7 +34,10 @@ def embed(
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); - is CSV on stdout."
+            "--out",
+            "-o",
+            help="Vectors: .parquet, .csv, .npy; a folder of parts (vectors/); a table (lance:folder/table, "
+            "postgresql://host/base/table, x.duckdb); s3://..; - is CSV on stdout.",
         ),
     ] = "vectors.parquet",
     method: Annotated[
@@ -55,15 +58,16 @@ def embed(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
-    save_model: Annotated[Path | None, typer.Option(help="Folder to save the model in.")] = None,
+    save_model: Annotated[str | None, typer.Option(help="Folder to save the model in.")] = None,
     with_rows: Annotated[
         bool, typer.Option("--with-rows", help="Keep the filtered rows in the saved model: --new is fast then.")
     ] = False,
-    model: Annotated[Path | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
+    model: Annotated[str | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
     new: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="With --model: edges and features of nodes that are new to GRAPH; only they are embedded."),
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the report page, as `tuplet report` does.")] = None,
     device: DeviceOpt = "auto",
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
@@ -71,6 +75,7 @@ def embed(
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
     target = _Target.checked(out, dtype, save_model)
+    _check_report(report, new)
     training: dict[str, Any] = {
         "--method": method,
         "--recipe": recipe,
@@ -111,6 +116,8 @@ def embed(
         made = _fitted(estimator, g)
     target.write(made, g, dtype, save_model, with_rows)
     _tell(target, made, g, how, as_json)
+    if report is not None:
+        _write_report(report, made, g, seed, quiet)
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ class _Target:
     path: str | None
 
     @classmethod
-    def checked(cls, out: str, dtype: str, save_model: Path | None) -> _Target:
+    def checked(cls, out: str, dtype: str, save_model: str | None) -> _Target:
         """The target of --out, and that of --save-model, if both can be written."""
         from tuplet.io.vectors import check_vectors_path
         from tuplet.models.saving import check_model_folder
@@ -145,15 +152,53 @@ class _Target:
             check_model_folder(save_model)
         return cls(None if out == "-" else out)
 
-    def write(self, made: _Made, g: Any, dtype: str, save_model: Path | None, with_rows: bool) -> None:
+    def write(self, made: _Made, g: Any, dtype: str, save_model: str | None, with_rows: bool) -> None:
         """Write vectors and model."""
         from tuplet.io.vectors import write_vectors
 
         if self.path is not None:
-            metadata = {"model": repr(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
+            metadata = {**_made_by(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
             write_vectors(self.path, made.z, made.ids, cluster=made.cluster, metadata=metadata, dtype=dtype)
         if save_model is not None:
             made.estimator.save(save_model, rows=g if with_rows else None)
+
+
+def _made_by(estimator: Any) -> dict[str, Any]:
+    """Method, settings and training curve, as the vectors' metadata keep them."""
+    name = type(estimator).__name__
+    settings = {key: value for key, value in estimator.get_params(deep=False).items() if _is_plain(value)}
+    history = getattr(estimator, "history_", None)
+    facts = {"model": repr(estimator), "method": name, "settings": settings}
+    return facts if history is None else facts | {"history": history.to_dict()}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _check_report(report: Path | None, new: Any) -> None:
+    from tuplet.pages import check_page_path
+
+    if report is None:
+        return
+    if new is not None:
+        raise InputError("--report would not be used with --new: only new nodes are embedded. Leave one of them out.")
+    check_page_path(report)
+
+
+def _write_report(report: Path, made: _Made, g: Any, seed: int, quiet: bool) -> None:
+    import time
+
+    from tuplet.cli.report import print_written
+    from tuplet.pages import SAMPLE
+    from tuplet.pages import report as write
+
+    start = time.perf_counter()
+    with progress_bars(quiet) as progress:
+        write(made.estimator, g, report, vectors=made.z, seed=seed, progress=progress)
+    print_written(report, g, SAMPLE, time.perf_counter() - start, to=sys.stderr)
 
 
 def _checked_memory(memory: str | None) -> str | None:
@@ -213,7 +258,7 @@ def _fitted(estimator: Any, g: Any) -> _Made:
     return _Made(g.node_ids, z, clusters, seen, estimator)
 
 
-def _loaded(folder: Path) -> Any:
+def _loaded(folder: str) -> Any:
     """The model in `folder`, if it can embed other graphs: asked before the graph is read."""
     from tuplet.models.saving import load
 
@@ -243,8 +288,10 @@ def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, 
 
 def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
     """What was done: on standard output, or on standard error where that holds the vectors."""
-    method = type(made.estimator).__name__
-    facts = {"vectors": target.path, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
+    from tuplet.io.sources import shown
+
+    method, place = type(made.estimator).__name__, shown(target.path or "-")
+    facts: dict[str, Any] = {"vectors": place, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
     facts["labels_seen"] = _labels_seen(made.seen)
     if made.cluster is not None:
         facts["clusters"] = int(made.cluster.max()) + 1
@@ -256,7 +303,7 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
     else:
         print_columns(g)
         clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
-        text = f"{target.path}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
+        text = f"{place}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
         seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
         sys.stdout.write(f"{text}; learned from {seen}{label_fact(g, how)}\n")
 
@@ -274,6 +321,7 @@ def _print_vectors(made: _Made) -> None:
     from tuplet.io.vectors import write_vectors
 
     with tempfile.TemporaryDirectory() as folder:
-        path = write_vectors(Path(folder) / "vectors.csv", made.z, made.ids, cluster=made.cluster)
+        path = Path(folder) / "vectors.csv"
+        write_vectors(path, made.z, made.ids, cluster=made.cluster)
         with path.open(encoding="utf-8") as file:
             shutil.copyfileobj(file, sys.stdout)

@@ -40,7 +40,7 @@ def links(
         Path | None, typer.Option("--out", "-o", help="With --top: table of source, target, score.")
     ] = None,
     vectors: Annotated[
-        Path | None, typer.Option(help="With --top: compare these vectors of the graph; nothing is trained.")
+        str | None, typer.Option(help="With --top: compare these vectors of the graph; nothing is trained.")
     ] = None,
     val: Annotated[float | None, typer.Option(help="Fraction of edges for validation [default: 0.05].")] = None,
     test: Annotated[float | None, typer.Option(help="Fraction of edges for the test [default: 0.1].")] = None,
@@ -106,7 +106,7 @@ def _propose(
     how: Options,
     method: str,
     setting: list[str] | None,
-    vectors: Path | None,
+    vectors: str | None,
     top: int,
     out: Path,
     device: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -31,8 +31,9 @@ def report(
         Path | None, typer.Option(help="Earlier report: its nodes keep their places, new ones are placed among them.")
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=10, help="At most this many nodes on the map; of more, a sample drawn by --seed.")
-    ] = 100_000,
+        int | None,
+        typer.Option(min=10, help="At most this many nodes on the map; of more, a sample drawn by --seed."),
+    ] = None,
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
@@ -41,18 +42,20 @@ def report(
 
     The page opens offline in a browser and loads nothing from the network. Give the graph as to `tuplet embed`.
     """
-    from tuplet.pages import check_page_path
+    from tuplet.pages import SAMPLE, check_page_path
     from tuplet.pages import report as write
 
     check_page_path(out)
     g, table = graph_and_vectors(vectors, graph, how)
     start = time.perf_counter()
     with progress_bars(quiet) as progress:
-        write(table, g, out, clusters=k, sample=sample, like=like, seed=seed, progress=progress)
-    print_written(out, g, sample, time.perf_counter() - start, as_json)
+        write(table, g, out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed, progress=progress)
+    print_written(out, g, sample or SAMPLE, time.perf_counter() - start, as_json)
 
 
-def print_written(out: Path, g: Graph, sample: int, seconds: float, as_json: bool = False) -> None:
+def print_written(
+    out: Path, g: Graph, sample: int, seconds: float, as_json: bool = False, to: TextIO | None = None
+) -> None:
     """Say where a report lies, how large it is and what its map shows."""
     length = out.stat().st_size
     facts = {"report": str(out), "bytes": length, "nodes": g.n_nodes, "on_map": min(g.n_nodes, sample)}
@@ -61,4 +64,5 @@ def print_written(out: Path, g: Graph, sample: int, seconds: float, as_json: boo
         return
     part = "" if g.n_nodes <= sample else f"; its map shows a sample of {sample:,} (--sample)"
     size = f"{length / 1e6:.1f} MB" if length >= 1e5 else f"{length / 1e3:.0f} kB"
-    sys.stdout.write(f"{out}: report of {g.n_nodes:,} nodes{part}, {size}, {seconds:.1f} s. Open it in a browser.\n")
+    text = f"{out}: report of {g.n_nodes:,} nodes{part}, {size}, {seconds:.1f} s. Open it in a browser.\n"
+    (to or sys.stdout).write(text)

@@ -25,7 +25,7 @@ def neighbors(
     how: Options,
     graph: MaybeGraph = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each node.")] = 10,
-    method: Annotated[str, typer.Option(help="auto, exact or hnsw (faiss).")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, exact or hnsw (faiss, or the database's index).")] = "auto",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Table of id, neighbor, rank, cosine: .parquet or .csv.")
     ] = None,
@@ -33,11 +33,15 @@ def neighbors(
     as_json: JsonOpt = False,
 ) -> None:
     """The nodes whose vectors are nearest to those of the given nodes, by cosine."""
-    from tuplet.io.write import check_table_path, write_table
+    from tuplet.io.vector_stores import is_store
+    from tuplet.io.write import check_table_path
     from tuplet.rows.neighbors import nearest
 
     if out is not None:
         check_table_path(out)
+    if is_store(vectors) and graph is None and not how:
+        _tell_neighbors(_asked(vectors, node, k, method), {name: name for name in node}, out, as_json, f"k = {k}")
+        return
     g, table = _maybe_graph(vectors, graph, how)
     places = [_place(table.ids, name) for name in node]
     index, similarity = nearest(table.z, table.z[places], min(k + 1, len(table.z)), method=method)
@@ -45,20 +49,41 @@ def neighbors(
     for place, near, cosines in zip(places, index, similarity, strict=True):
         others = [(int(j), float(c)) for j, c in zip(near, cosines, strict=True) if j != place][:k]
         rows += [_row(g, table.ids, place, j, rank, c) for rank, (j, c) in enumerate(others, start=1)]
+    keys = {name: table.ids[place] for name, place in zip(node, places)}
+    _tell_neighbors(rows, keys, out, as_json, f"k = {k}{'' if g is None else label_fact(g, how)}")
+
+
+def _asked(vectors: str, node: list[str], k: int, method: str) -> list[dict[str, Any]]:
+    """The neighbours, asked of the database that holds the vectors."""
+    from tuplet.io.vector_stores import store_neighbors
+
+    found = store_neighbors(vectors, node, k, method=method)
+    return [
+        {"id": name, "neighbor": other, "rank": rank, "cosine": round(cosine, 6)}
+        for name, near in found.items()
+        for rank, (other, cosine) in enumerate(near, start=1)
+    ]
+
+
+def _tell_neighbors(
+    rows: list[dict[str, Any]], keys: dict[str, Any], out: Path | None, as_json: bool, caption: str
+) -> None:
+    """Write and print the neighbours; `keys` are the ids of the nodes by the names that were typed."""
     if out is not None:
         import numpy as np
 
+        from tuplet.io.write import write_table
+
         write_table(out, {name: np.asarray([row[name] for row in rows]) for name in rows[0]})
     if as_json:
-        print_json({str(name): _of(rows, table.ids[place]) for name, place in zip(node, places)})
+        print_json({str(name): _of(rows, key) for name, key in keys.items()})
         return
     written = "" if out is None else f"; written to {out}"
-    for name, place in zip(node, places):
-        found = _of(rows, table.ids[place])
+    for name, key in keys.items():
+        found = _of(rows, key)
         columns = list(found[0]) if found else ["id", "cosine"]
         body = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in found]
-        caption = f"k = {k}{'' if g is None else label_fact(g, how)}{written}"
-        print_table(f"nearest to {name}", columns, body, caption)
+        print_table(f"nearest to {name}", columns, body, caption + written)
 
 
 def _row(g: Any, ids: Any, place: int, j: int, rank: int, cosine: float) -> dict[str, Any]:
@@ -84,7 +109,7 @@ def _of(rows: list[dict[str, Any]], node: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _maybe_graph(vectors: Path, graph: str | None, how: Options) -> tuple[Any, Any]:
+def _maybe_graph(vectors: str, graph: str | None, how: Options) -> tuple[Any, Any]:
     from tuplet.io.vectors import read_vectors
 
     if graph is None and how:

@@ -1,7 +1,8 @@
-"""Name -> Graph, for the eight graphs of the paper. data/datasets.toml says where each comes from.
+"""Name -> Graph: the graphs of the paper, of OGB and others. data/datasets.toml says where each comes from.
 
 Looked for in this order: inside the package (cora), the folder TUPLET_DATA, the user cache, the original public
-repository. What was downloaded is converted once and kept in the cache as one .npz (TUPLET_CACHE moves it).
+repository. What was downloaded is converted once and kept in the cache (TUPLET_CACHE moves it): as one .npz, or, with
+an official split or at the size of OGB, as a graph folder.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import tempfile
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, check_choice
-from tuplet._files import locked
+from tuplet._files import locked, put_in_place
 from tuplet.graph import Graph
+from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.npz import read_npz, write_npz
+from tuplet.io.remote import cache_dir
 
 log = logging.getLogger("tuplet")
 WAIT = 600.0  # seconds that a second process waits for the download of the first
@@ -38,7 +43,7 @@ class Dataset:
     edges: int
     features: int
     classes: int
-    content: str
+    content: str = ""
     package: str = ""
     sha256: str = ""
     format: str = ""
@@ -78,17 +83,36 @@ def dataset_table() -> list[dict[str, Any]]:
     return rows
 
 
-def load_dataset(name: str) -> Graph:
+def load_dataset(name: Any) -> Graph:
     """The graph `name` with features and labels: from the package, TUPLET_DATA, the user cache or the internet.
+
+    A PyG `Dataset` of one graph may be given instead of a name.
 
     >>> load_dataset("cora")
     Graph(cora: 2708 nodes, 5278 edges, 1433 features, 7 classes)
     """
+    if not isinstance(name, str):
+        return _from_pyg_dataset(name)
     check_choice("dataset", name, dataset_names())
     found = dataset_path(name)
     if found is None or found.parent == cache_dir():
         found = fetch_dataset(name)
-    return read_npz(found).with_(name=name)
+    return _read(found).with_(name=name)
+
+
+def _from_pyg_dataset(dataset: Any) -> Graph:
+    from tuplet.io.libraries import from_pyg
+
+    size = len(dataset) if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") else 0
+    if size != 1 or hasattr(dataset, "edge_index"):
+        what = f"{size} graphs" if size else f"a {type(dataset).__name__}"
+        raise InputError(f"load_dataset takes a name or a PyG Dataset of one graph, got {what}. "
+                         "Graph.from_pyg takes a single Data object.")  # fmt: skip
+    return from_pyg(dataset[0], name=str(getattr(dataset, "name", "") or type(dataset).__name__).lower())
+
+
+def _read(path: Path) -> Graph:
+    return open_graph(path) if path.is_dir() else read_npz(path)
 
 
 def dataset_path(name: str) -> Path | None:
@@ -100,10 +124,14 @@ def dataset_path(name: str) -> Path | None:
     for folder in [*places, cache_dir()]:
         if (folder / f"{name}.npz").is_file():
             return folder / f"{name}.npz"
+        if (folder / f"{name}.graph" / "meta.json").is_file():
+            return folder / f"{name}.graph"
     return None
 
 
-def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> Path:
+def fetch_dataset(
+    name: str, *, url: str | None = None, force: bool = False, progress: Callable[[str, float], None] | None = None
+) -> Path:
     """Download `name`, check and convert it, and return its place in the cache. `url` replaces the source's folder.
 
     Nothing is kept of a download that fails, and the cached file appears whole or not at all. The environment
@@ -112,39 +140,91 @@ def fetch_dataset(name: str, *, url: str | None = None, force: bool = False) -> 
     entry = datasets()[check_choice("dataset", name, dataset_names())]
     if entry.package:
         return Path(str(resources.files("tuplet") / "data" / entry.package))
-    target = cache_dir() / f"{name}.npz"
-    if not force and _is_good(target, entry):
-        return target
-    _make_cache(target.parent)
-    with locked(target, wait=WAIT):
-        if force or not _is_good(target, entry):  # another process may have fetched it meanwhile
-            write_npz(_fetch(entry, url), target)
-            log.info("cached %s at %s", name, target)
-    return target
+    ready = cache_dir() / (f"{name}.npz" if entry.content else f"{name}.graph")
+    if not force and _is_good(ready, entry):
+        return ready
+    _make_cache(ready.parent)
+    with locked(ready, wait=WAIT):
+        if force or not _is_good(ready, entry):  # another process may have fetched it meanwhile
+            _fetch(entry, url, ready, progress)
+            log.info("cached %s at %s", name, ready)
+    return ready
 
 
-def _fetch(entry: Dataset, url: str | None) -> Graph:
-    """The graph from its source, checked against the content that it must have."""
+def _fetch(entry: Dataset, url: str | None, ready: Path, progress: Any) -> None:
+    """Get the graph from its source, check it and put it at `ready`."""
+    mirror = os.environ.get("TUPLET_MIRROR")
+    folder = url or (f"{mirror.rstrip('/')}/{entry.name}" if mirror else entry.url)
+    if entry.format == "ogb":
+        _fetch_ogb(entry, folder, ready, progress, search=url is None)
+    else:
+        _fetch_small(entry, folder, ready)
+
+
+def _fetch_small(entry: Dataset, folder: str, ready: Path) -> None:
+    """Download, convert and check a graph that fits in memory."""
     from tuplet.datasets._sources import fetch_graph
 
-    name = entry.name
-    mirror = os.environ.get("TUPLET_MIRROR")
-    folder = url or (f"{mirror.rstrip('/')}/{name}" if mirror else entry.url)
-    graph = fetch_graph(entry.format, name, folder, entry.files or {})
-    if content_of(graph) != entry.content:
+    graph = fetch_graph(entry.format, entry.name, folder, entry.files or {})
+    if entry.content and content_of(graph) != entry.content:
         raise InputError(
-            f"The files of {name} give another graph ({content_of(graph)}) than expected ({entry.content}). "
+            f"The files of {entry.name} give another graph ({content_of(graph)}) than expected ({entry.content}). "
             f"The source has changed or the download is damaged; try again, or get the files from {entry.source}."
         )
-    return graph
+    if entry.content:
+        write_npz(graph, ready)
+    else:
+        _check_sizes(graph, entry)
+        save_graph(graph, ready, overwrite=True)
+
+
+def _fetch_ogb(entry: Dataset, url: str, ready: Path, progress: Any, *, search: bool) -> None:
+    """Convert the official archive of OGB: the one in TUPLET_DATA, else a download."""
+    from tuplet.datasets._sources import download
+    from tuplet.datasets.ogb import convert_ogb
+
+    ((file, checksum),) = (entry.files or {}).items()
+    found = _ogb_archive(entry.name, file) if search else None
+    with tempfile.TemporaryDirectory(prefix="tuplet-", dir=ready.parent) as folder:
+        if found is None:
+            found = Path(folder) / file
+            download(f"{url.rstrip('/')}/{file}", found, checksum)
+        graph = convert_ogb(found, Path(folder) / "graph", name=entry.name, progress=progress)
+        _check_sizes(graph, entry)
+        del graph
+        put_in_place(Path(folder) / "graph", ready)
+
+
+def _ogb_archive(name: str, file: str) -> Path | None:
+    """The official archive, packed or not, in the folder TUPLET_DATA."""
+    base = os.environ.get("TUPLET_DATA")
+    if not base:
+        return None
+    for choice in (name, name.replace("-", "_"), file.removesuffix(".zip"), file):
+        place = Path(base) / choice
+        if place.is_file() or (place / "raw").is_dir():
+            return place
+    return None
+
+
+def _check_sizes(graph: Graph, entry: Dataset) -> None:
+    """Compare with the published sizes; edges are not, since repeats and both directions are counted differently."""
+    found = {"nodes": graph.n_nodes, "features": graph.n_features, "classes": graph.n_classes}
+    for what, number in found.items():
+        if number != getattr(entry, what):
+            raise InputError(
+                f"The files of {entry.name} hold {number} {what}, {getattr(entry, what)} are expected. "
+                f"They are not the published graph; get them from {entry.source}."
+            )
 
 
 def _is_good(path: Path, entry: Dataset) -> bool:
     """Whether the cached file is there and holds what it should; one that does not is fetched again."""
-    if not path.is_file():
+    if not path.exists():
         return False
     try:
-        if content_of(read_npz(path)) == entry.content:
+        graph = _read(path)
+        if (content_of(graph) == entry.content) if entry.content else graph.n_nodes == entry.nodes:
             return True
     except InputError:
         pass
@@ -165,12 +245,3 @@ def content_of(graph: Graph) -> str:
     """The fingerprint of structure, features and labels that datasets.toml holds under `content`."""
     labels: Any = b"" if graph.y is None else graph.y.tobytes()
     return f"{graph.fingerprint()}-{hashlib.blake2b(labels, digest_size=8).hexdigest()}"
-
-
-def cache_dir() -> Path:
-    """The folder for downloaded graphs: TUPLET_CACHE, else the platform's cache folder."""
-    chosen = os.environ.get("TUPLET_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "tuplet"

@@ -6,6 +6,7 @@ pooch does the download. Files go to a temporary folder that is removed whatever
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import tempfile
 import zipfile
@@ -55,10 +56,10 @@ def download(url: str, target: Path, checksum: str) -> None:
         ) from None
     finally:
         loud.setLevel(level)
-    data = target.read_bytes()
-    _check_sum(url, "sha256", hashlib.sha256(data).hexdigest(), sha256)
+    with target.open("rb") as file:
+        _check_sum(url, "sha256", hashlib.file_digest(file, "sha256").hexdigest(), sha256)
     if checksum.startswith("git:"):
-        _check_sum(url, "git blob", git_blob(data), checksum.removeprefix("git:"))
+        _check_sum(url, "git blob", git_blob(target.read_bytes()), checksum.removeprefix("git:"))
 
 
 def git_blob(data: bytes) -> str:
@@ -154,6 +155,36 @@ def read_npy_zip(folder: Path, name: str) -> Graph:
     return _tidy(Graph.from_scipy(adj, x, parts["label"].astype(np.int64), name=name))
 
 
+def read_heterophilous(folder: Path, name: str) -> Graph:
+    """The npz of a heterophilous graph: node_features, node_labels, edges and ten splits (the first is kept)."""
+    (path,) = folder.glob("*.npz")
+    keys = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            x, y, edges, *masks = (_member(archive, key) for key in keys)
+        split = tuple(np.flatnonzero(np.atleast_2d(mask)[0]) for mask in masks)
+        graph = Graph.from_scipy(_binary(edges[:, 0], edges[:, 1], len(x)), x.astype(np.float32), y, name=name)
+    except (OSError, KeyError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path.name} is not a readable file of this kind ({error}). Fetch it again.") from None
+    return graph.with_(split=split)
+
+
+def read_wikics(folder: Path, name: str) -> Graph:
+    """WikiCS: data.json with features, labels, links and 20 splits (the first is kept)."""
+    try:
+        data = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+        links = data["links"]
+        sources = np.repeat(np.arange(len(links)), [len(targets) for targets in links])
+        targets = np.concatenate([np.asarray(targets, dtype=np.int64) for targets in links])
+        x, y = np.asarray(data["features"], dtype=np.float32), np.asarray(data["labels"], dtype=np.int64)
+        masks = [data["train_masks"][0], data["val_masks"][0], data["test_mask"]]
+        graph = Graph.from_scipy(_binary(sources, targets, len(links)), x, y, name=name)
+        split = tuple(np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in masks)
+    except (OSError, KeyError, ValueError, IndexError, TypeError) as error:
+        raise InputError(f"data.json of {name} cannot be read ({error!r}). Fetch it again.") from None
+    return graph.with_(split=split)
+
+
 def _binary(sources: Any, targets: Any, n: int) -> sp.csr_array:
     """The adjacency with 1 for each pair, however often it is listed."""
     adj = sp.csr_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(n, n))
@@ -175,4 +206,6 @@ READERS: dict[str, Callable[[Path, str], Graph]] = {
     "gnn-benchmark": read_gnn_benchmark,
     "graphdata": read_graphdata,
     "npy-zip": read_npy_zip,
+    "heterophilous": read_heterophilous,
+    "wikics": read_wikics,
 }

@@ -34,7 +34,8 @@ class Graph:
     `indptr` int64 (n + 1,) and `indices` int32 or int64 (stored edges,) are the CSR adjacency: row u lists the
     targets of u's edges, sorted, without duplicates and self loops. An undirected graph stores both directions.
     `weights` float32 (stored edges,) or None for 1 everywhere. `x` (n, f) is dense, CSR or a memory map, or None.
-    `y` int64 (n,) holds classes 0.. and -1 for unknown, or None. `ids` (n,) are the user's node names.
+    `y` int64 (n,) holds classes 0.. and -1 for unknown, or None. `ids` (n,) are the user's node names. `split` holds
+    the train, validation and test nodes that came with the data, or None.
 
     The fields are trusted as they are. `Graph.from_scipy` checks and cleans a matrix first.
 
@@ -56,6 +57,7 @@ class Graph:
     label_names: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = field(default=())
     preparation: Any = None  # how a table's columns became x (io.preparation); None for a plain matrix
+    split: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @classmethod
     def from_scipy(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tuplet._check import InputError, check_labels, check_number
+from tuplet._check import InputError, check_choice, check_labels, check_number
 from tuplet._seed import stream
 from tuplet.graph._graph import Graph
 from tuplet.graph.edges import edge_blocks, has_edges, joined
@@ -59,8 +59,12 @@ class EdgeSplit:
         return f"EdgeSplit({self.graph!r}, {len(self.val)} val, {len(self.test)} test)"
 
 
-def split_nodes(y: ArrayLike, *, train: float = 0.1, val: float = 0.1, seed: int = 0) -> NodeSplit:
+def split_nodes(
+    y: ArrayLike | Graph, *, train: float = 0.1, val: float = 0.1, seed: int = 0, split: str = "random"
+) -> NodeSplit:
     """A random split of the labelled nodes (y >= 0) by share; the rest is test. Each class is in train.
+
+    `y` are the labels, or a Graph with labels. `split` "official" gives the split that came with the graph instead.
 
     A draw that misses a class is thrown away whole. After 100 of those, each missing class gets one of its
     nodes in exchange for one of a class that has several.
@@ -68,6 +72,12 @@ def split_nodes(y: ArrayLike, *, train: float = 0.1, val: float = 0.1, seed: int
     >>> split_nodes([0, 1] * 50, train=0.1, val=0.2, seed=0)
     NodeSplit(10 train, 20 val, 70 test)
     """
+    if check_choice("split", split, ("random", "official")) == "official":
+        return _official(y)
+    if isinstance(y, Graph):
+        if y.y is None:
+            raise InputError(f"{y} has no labels to split by. Give a graph with labels.")
+        y = y.y
     labels = check_labels("y", y, len(np.asarray(y)))
     nodes = np.flatnonzero(labels >= 0)
     n_train, n_val = _part_sizes(len(nodes), "labelled nodes", train=train, val=val)
@@ -86,6 +96,14 @@ def split_nodes(y: ArrayLike, *, train: float = 0.1, val: float = 0.1, seed: int
         _give_each_class_one(order, labels, n_train, rng)
     parts = np.split(order, [n_train, n_train + n_val])
     return NodeSplit(*(np.sort(part) for part in parts))
+
+
+def _official(graph: ArrayLike | Graph) -> NodeSplit:
+    """The split that the graph carries."""
+    if not isinstance(graph, Graph) or graph.split is None:
+        what = f"{graph} came without one" if isinstance(graph, Graph) else "labels alone have none"
+        raise InputError(f"There is no official split: {what}. Give a graph such as ogbn-arxiv, or split='random'.")
+    return NodeSplit(*graph.split)
 
 
 def split_edges(graph: Graph, *, val: float = 0.05, test: float = 0.1, seed: int = 0) -> EdgeSplit:

@@ -16,6 +16,7 @@ from tuplet.io._inputs import Inputs, encoding, given_options
 from tuplet.io._missing import fill, side_by_side, spread
 from tuplet.io._nodes import node_order
 from tuplet.io.npz import read_npz
+from tuplet.io.places import located
 
 
 def read_graph(
@@ -74,6 +75,7 @@ def read_graph(
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
                "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
                "separator": separator, "comment": comment}  # fmt: skip
+    edges, features, labels = located(edges), located(features), located(labels)
     whole = _whole_graph(edges, features, labels, options)
     if whole is not None:
         return whole.with_(name=name or whole.name)

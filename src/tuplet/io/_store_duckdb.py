@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
 from tuplet.io.sources import duckdb_connection, duckdb_tables, first_line, nearest_name, quoted, split_uri
-from tuplet.io.vector_stores import Neighbors, no_such_id, other_width, with_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,13 +78,13 @@ class DuckStore:
         row = connection.execute(f"select vector from {table} where id::varchar = ?", [name]).fetchone()
         if row is None:
             raise no_such_id(name, [i for (i,) in connection.execute(f"select id from {table} limit 3").fetchall()])
-        cosine = f"array_cosine_similarity(vector, ?::float[{width}])"
         rows = connection.execute(
-            f"select id, case when isnan({cosine}) then 0 else {cosine} end as cosine from {table} "
-            f"where id::varchar <> ? order by cosine desc, rowid limit {k}",
-            [row[0], row[0], name],
+            f"select id, cosine from (select id, rowid as place, array_cosine_similarity(vector, ?::float[{width}]) "
+            f"as raw, case when isnan(raw) then 0 else raw end as cosine from {table}) "
+            f"order by cosine desc, place limit {k + 1}",
+            [row[0]],
         ).fetchall()
-        return [(i, float(c)) for i, c in rows]
+        return [(i, float(c)) for i, c in rows if str(i) != name][:k]
 
     def _check_there(self, connection: Any) -> None:
         known = duckdb_tables(connection)
@@ -97,7 +97,7 @@ class DuckStore:
         kind = str(columns.get("vector", ""))
         if "id" not in columns or not kind.startswith("FLOAT["):
             raise InputError(
-                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and a vector "
-                "column `vector`. Choose another table."
+                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and "
+                "a vector column `vector`. Choose another table."
             )
         return int(kind.removeprefix("FLOAT[").removesuffix("]") or 0)

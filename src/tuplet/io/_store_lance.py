@@ -1,23 +1,24 @@
-"""Vectors in a Lance table: a folder `table.lance` that LanceDB opens too. Each load is a new version of the table."""
+"""Vectors in a Lance table: a folder `table.lance` that LanceDB opens too. Each load is a new version of it."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width
 from tuplet.io.sources import nearest_name
-from tuplet.io.vector_stores import Neighbors, no_such_id, other_width
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger("tuplet")
-INDEXED_FROM = 50_000  # rows; below, comparing with every vector takes a few milliseconds
-REFINE = 4  # times k candidates whose exact cosine is computed after an approximate search
+INDEXED_FROM = 10**6  # rows; below, comparing with every vector takes a fraction of a second
+REFINE, PROBES = 10, 50  # candidates (times k) whose exact cosine is computed, and partitions that are searched
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,27 @@ class LanceStore:
         try:
             self.path.parent.mkdir(exist_ok=True)
             data = lance.write_dataset(reader, str(self.path), mode="overwrite" if self.path.exists() else "create")
-            if data.count_rows() >= INDEXED_FROM:
-                data.create_index("vector", "IVF_HNSW_SQ", metric="cosine", num_partitions=1)
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(f"{self.path} was not written ({error}). The version before is as it was.") from None
+        self._index(data)
+
+    def _index(self, data: Any) -> None:
+        """Index a large table; without an index it is searched exactly."""
+        rows, width = int(data.count_rows()), self._width(data)
+        parts = max(i for i in range(1, width // 2 + 1) if width % i == 0) if width > 1 else 1
+        if rows < INDEXED_FROM:
+            return
+        if parts < width / 8:
+            log.warning(
+                "no index: %d numbers cannot be cut into equal parts; %s is searched exactly", width, self.path
+            )
+            return
+        try:
+            data.create_index(
+                "vector", "IVF_PQ", metric="cosine", num_partitions=math.isqrt(rows), num_sub_vectors=parts
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            log.warning("no index (%s); %s is searched exactly", error, self.path)
 
     def read(self) -> pa.Table:
         """All rows."""
@@ -70,7 +88,7 @@ class LanceStore:
     def nearest(self, names: list[str], k: int, method: str) -> list[Neighbors]:
         """Neighbours by the index where there is one, unless `method` is "exact"."""
         data = self._open()
-        indexed = any("vector" in index.get("fields", ()) for index in data.list_indices())
+        indexed = any("vector" in index.field_names for index in data.describe_indices())
         if method == "hnsw" and not indexed:
             raise InputError(f"{self.path} has no index: it has under {INDEXED_FROM} rows. Say exact or auto.")
         return [self._nearest(data, name, k, use_index=indexed and method != "exact") for name in names]
@@ -86,7 +104,7 @@ class LanceStore:
         if not own.num_rows:
             raise no_such_id(name, data.head(3)["id"].to_pylist())
         asked: dict[str, Any] = {"column": "vector", "q": own["vector"][0].values, "k": k + 1, "metric": "cosine"}
-        asked |= {"use_index": use_index, "refine_factor": REFINE if use_index else None}
+        asked |= {"use_index": use_index} | ({"refine_factor": REFINE, "nprobes": PROBES} if use_index else {})
         table = data.to_table(columns=["id", "_distance"], nearest=asked)
         pairs = zip(table["id"].to_pylist(), table["_distance"].to_pylist())
         me = own["id"][0].as_py()

@@ -1,4 +1,4 @@
-"""Vectors in PostgreSQL with pgvector: rows are loaded beside the table and merged into it by id, in one transaction."""
+"""Vectors in PostgreSQL with pgvector: loaded beside the table and merged into it by id, in one transaction."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+import numpy as np
+
 from tuplet._check import InputError, need_extra
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
 from tuplet.io.sources import nearest_name, postgres_connection, postgres_tables, quoted, retried, shown, split_uri
-from tuplet.io.vector_stores import Neighbors, no_such_id, other_width, with_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,8 +105,8 @@ class PostgresStore:
         """All rows, those of a load in its order."""
         with postgres_connection(self.place) as connection, connection.cursor() as cursor:
             self._check_columns(cursor)
-            cursor.execute(f"select id, vector::real[] as vector, cluster from {quoted(self.table)} order by id")
-            table = cursor.fetch_arrow_table()
+            cursor.execute(f"select id, vector, cluster from {quoted(self.table)} order by id")
+            table = _decoded(cursor.fetch_arrow_table())
             cursor.execute(f"select obj_description({_literal(quoted(self.table))}::regclass)")
             comment = cursor.fetchone()[0]
         if table.column("cluster").null_count:
@@ -150,8 +152,8 @@ class PostgresStore:
         there = columns.get("vector", "")
         if not {"id", "cluster"} <= set(columns) or not there.startswith("vector"):
             raise InputError(
-                f"The table {self.table!r} has the columns {', '.join(columns)}, not `id`, `vector` (of pgvector) and "
-                "`cluster`. Choose another name."
+                f"The table {self.table!r} has the columns {', '.join(columns)}, not `id`, `vector` (of pgvector) "
+                "and `cluster`. Choose another name."
             )
         size = int(there.removeprefix("vector").strip("()") or 0)
         if width is not None and size != width:
@@ -163,6 +165,21 @@ class PostgresStore:
             and pa.types.is_integer(id_type) != (kind == "bigint")
         ):
             raise InputError(f"The ids of {self.table!r} are {kind}, these are {id_type}. Choose another table.")
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """The vector column from pgvector's own bytes: its width and a zero (16 bits each), then big-endian float32."""
+    import pyarrow as pa
+
+    column = table.column("vector").combine_chunks()
+    raw = (column.storage if isinstance(column, pa.ExtensionArray) else column).cast(pa.binary())
+    data = b"".join(raw.to_pylist())
+    width = int.from_bytes(data[:2], "big")
+    if len(data) != len(raw) * (4 + 4 * width) or not width:
+        raise InputError("The column `vector` is not of one width. Write the table again.")
+    z = np.frombuffer(data, dtype=">f4").reshape(len(raw), width + 1)[:, 1:].astype(np.float32)
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(z.ravel()), width)
+    return table.set_column(table.schema.get_field_index("vector"), "vector", fixed)
 
 
 def _literal(text: str) -> str:

@@ -30,6 +30,7 @@ from tuplet.io._ids import is_range, to_numpy, unify
 from tuplet.io._inputs import Inputs
 from tuplet.io._nodes import node_order
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
+from tuplet.io.places import located
 
 log = logging.getLogger("tuplet")
 
@@ -93,6 +94,7 @@ def convert(
     budget = parse_bytes(memory)
     if budget < LEAST_MEMORY:
         raise InputError(f"memory {memory!r} is too little. Give at least {LEAST_MEMORY // 2**20} MiB.")
+    edges, features, labels = located(edges), located(features), located(labels)
     _check_is_table(edges)
     place = check_new_folder(out, overwrite=overwrite)
     with locked(place):

@@ -20,11 +20,14 @@ from tuplet._check import InputError, check_out_path
 from tuplet._files import DAMAGE, file_sum, new_folder, save_array
 from tuplet.graph import Graph
 from tuplet.io._content import check_content
+from tuplet.io.remote import local_path
 
 FORMAT = "tuplet-graph"
 VERSION = 1
 _BLOCK = 2**24  # bytes hashed or copied at once
 _DTYPES = {"indptr": "i8", "indices": "i4 i8", "weights": "f4", "y": "i8", "x": "f2 f4 f8"}
+_SPLIT = ("split_train", "split_val", "split_test")  # nodes of the split that came with the data
+_DTYPES |= dict.fromkeys(_SPLIT, "i8")
 _DTYPES |= {"x_indptr": "i4 i8", "x_indices": "i4 i8", "x_data": "f2 f4 f8"}
 
 
@@ -54,7 +57,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = False, check: b
     Sizes, types, row pointers and the range of all indices are always checked, in one pass over the index files the
     first time that a process opens them. `verify` also compares every file's checksum (`check` is its old name).
     """
-    place = Path(folder)
+    place = Path(local_path(folder))
     meta = read_meta(place)
     arrays = {name: _open_array(place, name, entry) for name, entry in meta["arrays"].items()}
     if verify or check:
@@ -130,6 +133,7 @@ def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     found: dict[str, Any] = {"indptr": graph.indptr, "indices": graph.indices, "weights": graph.weights, "y": graph.y}
     found["ids"] = graph.ids.astype(str) if graph.ids is not None and graph.ids.dtype == object else graph.ids
     found |= feature_arrays(graph.x)
+    found |= dict(zip(_SPLIT, graph.split or ()))
     return {name: array for name, array in found.items() if array is not None}
 
 
@@ -193,6 +197,7 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         name=str(meta["name"]),
         label_names=tuple(map(str, meta["label_names"])),
         feature_names=tuple(map(str, meta["feature_names"])),
+        split=_split(arrays, n),
         preparation=None if meta.get("preparation") is None else _preparation(meta["preparation"]),
     )
 
@@ -201,6 +206,15 @@ def _preparation(saved: Any) -> Any:
     from tuplet.io.preparation import Preparation
 
     return Preparation.from_json(saved)
+
+
+def _split(arrays: dict[str, NDArray[Any]], n: int) -> Any:
+    if not set(_SPLIT) <= set(arrays):
+        return None
+    parts = tuple(np.array(arrays[name]) for name in _SPLIT)
+    if any(len(part) and (part.ndim != 1 or part.min() < 0 or part.max() >= n) for part in parts):
+        raise InputError("The split of the graph names nodes that it does not have. Convert the graph again.")
+    return parts
 
 
 def _damaged(folder: Path, why: str) -> InputError:

@@ -1,8 +1,9 @@
 """Object stores: s3://, gs://, abfs:// by pyarrow, az:// and any other by fsspec. A URI -> a local path, and back.
 
 What is read is copied once into the cache, block by block, and read from there like any file: a graph that is read
-twice, or again tomorrow, travels once. The copy is named by the URI and the sizes and times of its objects. Graph
-folders carry the checksum of each file, which is compared. What is written is made here and uploaded when it is whole.
+twice, or again tomorrow, travels once. The copy is named by the URI and the sizes, times and ETags of its objects.
+Graph folders carry the checksum of each file, which is compared. What is written is made here and uploaded when it is
+whole.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tuplet._check import InputError
 from tuplet._files import locked, new_folder
@@ -64,7 +66,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     try:
-        return fs.FileSystem.from_uri(uri)
+        found: tuple[Any, str] = fs.FileSystem.from_uri(quote(uri, safe="/:?=&%@+*,;~!$'()"))
+        return found
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
             raise InputError(f"{_shown(uri)} is not a usable URI ({error}).") from None
@@ -114,7 +117,7 @@ def _tag(store: Any, path: str) -> str:
     """What the store itself says identifies the content, where it does."""
     try:
         with store.open_input_stream(path) as file:
-            return str((file.metadata() or {}).get(b"ETag", ""))
+            return str((file.metadata() or {}).get("ETag", ""))
     except (OSError, NotImplementedError):
         return ""
 

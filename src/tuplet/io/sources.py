@@ -1,6 +1,6 @@
 """Tables behind a URI -> Arrow streams: DuckDB and PostgreSQL (extra [stores]).
 
-    duckdb:graph.duckdb?table=edges        duckdb:?query=select .. from 'parts/*.parquet'        graph.duckdb?table=edges
+    duckdb:graph.duckdb?table=edges     duckdb:?query=select .. from 'parts/*.parquet'     graph.duckdb?table=edges
     postgresql://user@host/base?table=edges        postgresql://user@host/base?query=select ..
 
 A source can be read as often as needed, batch by batch. DuckDB is asked anew each time. PostgreSQL is asked once: the
@@ -12,8 +12,10 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 ROWS = 2**18  # rows in a batch of DuckDB
+DUCKDB_MEMORY = "256MB"  # what DuckDB keeps of a file that it reads; more goes to its temporary folder
 TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
 POSTGRES = ("postgresql://", "postgres://")
 _DUCKDB = re.compile(r"\.(duckdb|ddb)(\?|$)")
@@ -64,7 +67,7 @@ class Source:
     query: str
     table: str
     batches: Callable[[Source], Any]
-    spool: Any = field(default=None, repr=False)
+    spool: Path | None = field(default=None, repr=False)
     _schema: Any = field(default=None, repr=False)
 
     @property
@@ -152,7 +155,10 @@ def connect_duckdb(path: str, *, read_only: bool = True) -> Any:
     if path and read_only and not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     try:
-        return duckdb.connect(path or ":memory:", read_only=read_only and bool(path))
+        connection = duckdb.connect(path or ":memory:", read_only=read_only and bool(path))
+        connection.execute("set enable_progress_bar = false")  # the library never prints
+        connection.execute(f"set memory_limit = '{DUCKDB_MEMORY}'")
+        return connection
     except duckdb.Error as error:
         busy = "lock" in str(error).lower()
         todo = "Another process writes to it; wait until it ends." if busy else "Check that it is a DuckDB file."
@@ -263,11 +269,12 @@ def _postgres_batches(source: Source) -> pa.RecordBatchReader:
     from pyarrow import ipc
 
     if source.spool is None:
-        folder = tempfile.TemporaryDirectory(prefix="tuplet-postgres-")
-        retried(lambda: _spool(source, Path(folder.name) / "rows.arrow"), source.place)
-        source.spool = folder
-    file = pa.memory_map(f"{source.spool.name}/rows.arrow")
-    return ipc.open_stream(file)
+        folder = tempfile.mkdtemp(prefix="tuplet-postgres-")
+        weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / "rows.arrow"
+        retried(lambda: _spool(source, path), source.place)
+        source.spool = path
+    return ipc.open_stream(pa.memory_map(str(source.spool)))
 
 
 def _spool(source: Source, path: Path) -> None:

@@ -4,18 +4,19 @@
     postgresql://user@host/base/table      PostgreSQL with pgvector: upsert by id, an HNSW index by cosine
     vectors.duckdb, duckdb:file?table=name     a DuckDB file; the table is `vectors` unless named
 
-A load is one transaction: a killed one leaves the table as it was. A table whose vectors have another width is refused.
+A load is one transaction: a killed one leaves the table as it was. A table of vectors of another width is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_int
+from tuplet.io._vector_table import Neighbors
 from tuplet.io.sources import POSTGRES, is_source
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "exact", "hnsw")
 BLOCK = 2**24  # bytes of vectors in a batch
-Neighbors = list[tuple[Any, float]]  # (id, cosine), the nearest first
 
 
 class VectorStore(Protocol):
@@ -69,7 +69,7 @@ def open_store(target: str) -> VectorStore:
 def write_store(
     target: str, z: NDArray[Any], ids: NDArray[Any], *, cluster: NDArray[Any] | None = None, metadata: str = "{}"
 ) -> None:
-    """Write vectors (n, d), read block by block, with their ids to `target`; `metadata` is JSON about their making."""
+    """Write vectors (n, d), read block by block, with their ids to `target`; `metadata` is JSON on their making."""
     import pyarrow as pa
 
     store = open_store(target)
@@ -137,22 +137,3 @@ def _reader(z: NDArray[Any], names: pa.Array, cluster: NDArray[Any] | None) -> p
             yield pa.record_batch(columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def other_width(target: str, there: int, here: int) -> InputError:
-    """The error for a table whose vectors are longer or shorter."""
-    return InputError(
-        f"The table of {target} holds vectors of {there} numbers, these have {here}. Choose another table, or drop "
-        "that one first."
-    )
-
-
-def no_such_id(name: str, examples: list[Any]) -> InputError:
-    """The error for an id that the table does not hold."""
-    return InputError(f"The id {name!r} is not in the table. Its ids look like: {', '.join(map(str, examples))}.")
-
-
-def with_metadata(table: pa.Table, metadata: str | None) -> pa.Table:
-    """The table with what made its vectors in its schema."""
-    kept: Mapping[str, str] = {"tuplet": metadata} if metadata else {}
-    return table.replace_schema_metadata(kept)

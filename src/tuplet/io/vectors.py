@@ -7,6 +7,7 @@ they have seen (seen.py). All is written whole or not at all.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,9 @@ from tuplet.io._vector_parts import (
     write_parquet,
     write_parts,
 )
+from tuplet.io.remote import filesystem, is_remote, local_path, uploaded
 from tuplet.io.seen import labels_seen
+from tuplet.io.vector_stores import check_store, is_store, read_store, write_store
 
 DTYPES = ("float32", "float16")
 _ENDINGS = (".parquet", ".npy", ".csv")
@@ -58,8 +61,11 @@ def write_vectors(
     cluster: Any = None,
     metadata: Mapping[str, Any] | None = None,
     dtype: str = "float32",
-) -> Path:
+) -> Path | str:
     """Write vectors (n, d) as .parquet, .npy or .csv; `z` may be a memory map, which is read block by block.
+
+    `path` may also be a table in a database (lance:, postgresql://, .duckdb: vector_stores.py) or lie in an object
+    store (s3://, ..: remote.py).
 
     A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids`
     are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy holds
@@ -72,6 +78,10 @@ def write_vectors(
     >>> back.ids.tolist(), back.z.tolist(), back.metadata["model"]
     (['a', 'b'], [[1.0, 0.0], [0.0, 1.0]], '7f')
     """
+    if is_remote(path):
+        with uploaded(str(path)) as local:
+            write_vectors(local, z, ids, cluster=cluster, metadata=metadata, dtype=dtype)
+        return str(path)
     target = check_vectors_path(path, dtype)
     info = {"format": "tuplet-vectors", **(metadata or {})}
     if isinstance(ids, Graph):
@@ -86,6 +96,9 @@ def write_vectors(
     for what, array in (("ids", names), ("cluster", groups)):
         if array is not None and array.shape != (len(z),):
             raise InputError(f"{what} has shape {array.shape} for {len(z)} vectors. Give one for each vector.")
+    if isinstance(target, str):
+        write_store(target, z, names, cluster=groups, metadata=json.dumps(info, default=str))
+        return target
     _check_range(z, dtype)
     if _is_folder(path):
         write_parts(target, z, names, groups, info, np.dtype(dtype))
@@ -96,9 +109,18 @@ def write_vectors(
     return target
 
 
-def check_vectors_path(path: str | os.PathLike[str], dtype: str = "float32") -> Path:
+def check_vectors_path(path: str | os.PathLike[str], dtype: str = "float32") -> Path | str:
     """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, its parent there."""
     check_choice("dtype", dtype, DTYPES)
+    if is_store(path):
+        if dtype != "float32":
+            raise InputError("A database holds float32. Leave dtype out.")
+        check_store(str(path))
+        return str(path)
+    if is_remote(path):
+        filesystem(str(path))
+        check_choice("file ending", Path(str(path)).suffix.lower(), _ENDINGS)
+        return str(path)
     target = check_out_path(path)
     if _is_folder(path):
         if target.exists() and not (target.is_dir() and (is_parts(target) or not any(target.iterdir()))):
@@ -130,7 +152,10 @@ def _check_range(z: NDArray[Any], dtype: str) -> None:
 
 def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     """The vectors in a .parquet, .npy or .csv file or a folder of parts; an .npy file is opened as a memory map."""
-    source = Path(path)
+    if is_store(path):
+        table = read_store(str(path))
+        return _from_table(table, parsed_metadata(table.schema.metadata), Path("the table"))
+    source = Path(local_path(path))
     if source.is_dir():
         return _from_table(*read_parts(source), source)
     if not source.is_file():

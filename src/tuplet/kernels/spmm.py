@@ -3,9 +3,10 @@
     out[u] = scale * (sum over v of w_uv z[v] + loop * z[u]) / d_u + shift * x[u] + keep * out[u]
 
 Rows are cut into pieces of equal work (edges, not rows: hubs), one piece a thread of the one pool (`_threads`), whose
-threads sleep while they wait. Each row is summed by one thread in the order of its edges, so the result does not depend on the number of threads. Index
-arrays come in as unsigned views: numba checks signed ones for negative indices, at over twice the time. Four rows
-are added at a time, which halves the time again against one: the sum is then loaded and stored a quarter as often.
+threads sleep while they wait. Each row is summed by one thread in the order of its edges, so the result does not
+depend on the number of threads. Index arrays come in as unsigned views: numba checks signed ones for negative
+indices, at over twice the time. Four rows are added at a time, which halves the time again against one: the sum is
+then loaded and stored a quarter as often.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from tuplet.rows.svd import BLOCK_VALUES, Floats, operator_svd, times, transpose
 
 _SIGNS = 256  # random columns that measure the lengths of H's rows, to 1 / sqrt(512) = 4%
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
-_EVENNESS = 0.75  # the detail's columns have lengths to this power; 1 leaves them as they are, 0 makes them equal
-_SHORTEST = 1e-3  # of the longest column: shorter ones count as this
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this
 
 
@@ -96,7 +94,7 @@ class Spectrum:
 
     `right` (f, d): singular vectors; `centre` (d,): the mean row; `mass` (d,): the sum of the rows, and `least` and
     `typical` similarities to it; `turn` (d, d): from balanced rows to their principal directions, the first one
-    lowered to the length of the second; `evened` (d,): weights of the detail's columns, None in models of 0.1.
+    lowered to the length of the second.
     """
 
     right: Floats
@@ -105,7 +103,6 @@ class Spectrum:
     least: float
     typical: float
     turn: Floats
-    evened: Floats | None = None
 
     def project(self, rows: FilteredRows) -> Floats:
         """H right: float32 (n, d)."""
@@ -123,13 +120,9 @@ class Spectrum:
         return projected
 
     def detail(self, projected: Floats) -> Floats:
-        """Unit rows (n, d) around their mean: what tells neighbours from strangers.
-
-        Long columns are shortened, so that none of them splits a large group for K-Means.
-        """
-        centred = projected - self.centre
-        found: Floats = scale_rows(centred if self.evened is None else centred * self.evened)
-        return found
+        """Unit rows (n, d) around their mean: what tells neighbours from strangers."""
+        centred: Floats = scale_rows(projected - self.centre)
+        return centred
 
     def groups(self, projected: Floats, columns: int) -> Floats:
         """Unit rows (n, columns) in which dense groups stand apart, whatever their size."""
@@ -154,10 +147,8 @@ def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) ->
     least = _LEAST_MASS * float(np.median(similar)) if balance else 0.0
     least, typical = (max(least, 1e-6 * typical), typical) if balance else (0.0, 0.0)
     balanced = projected * _balance(projected, mass, least, typical)[:, None]
-    turn, centre = _principal(balanced.T @ balanced), projected.mean(axis=0)
-    lengths = np.linalg.norm(projected - centre, axis=0)
-    evened = np.maximum(lengths / max(lengths.max(), 1e-30), _SHORTEST) ** (_EVENNESS - 1)
-    return Spectrum(right, centre, mass, least, typical, turn, evened.astype(np.float32)), projected
+    turn = _principal(balanced.T @ balanced)
+    return Spectrum(right, projected.mean(axis=0), mass, least, typical, turn), projected
 
 
 def _principal(gram: Floats) -> Floats:

@@ -25,6 +25,7 @@ from tuplet._files import DAMAGE, file_sum, locked, new_folder, open_array, save
 from tuplet._memory import free_memory
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
+from tuplet.io.remote import filesystem, is_remote, local_path, uploaded
 from tuplet.models.registry import class_path, saved_class
 from tuplet.training.encoder import make_encoder
 
@@ -47,6 +48,10 @@ class SavedRows:
 
 def save(model: Any, folder: str | os.PathLike[str], graph: Graph | None = None) -> None:
     """Write `model` to `folder`, whole or not at all; with `graph`, its filtered rows too."""
+    if is_remote(folder):
+        with uploaded(str(folder)) as local:
+            save(model, local, graph)
+        return
     values, arrays = model._state()
     if hasattr(model, "labels_"):
         arrays["labels_"] = model.labels_
@@ -107,6 +112,9 @@ def write_folder(
 
 def check_model_folder(folder: str | os.PathLike[str]) -> Path:
     """`folder` as a Path where a model may be written: a new place, an empty folder or a model's."""
+    if is_remote(folder):
+        filesystem(str(folder))
+        return Path(folder)
     target = check_out_path(folder)
     if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
         raise InputError(f"{target} exists and is not a model folder. Choose another place, or remove it first.")
@@ -122,6 +130,7 @@ def _json(meta: Mapping[str, Any]) -> str:
 
 def load(folder: str | os.PathLike[str]) -> Any:
     """The model that `save` wrote to `folder`, ready for `transform` where its method has one."""
+    folder = local_path(folder)
     meta, arrays = read_folder(folder)
     cls = saved_class(str(meta.get("class")), folder)
     try:

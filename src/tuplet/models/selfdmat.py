@@ -1,15 +1,16 @@
 """SelfDMAT: vectors without labels and without tuning. The graph proposes the labels, the DMAT loss learns them.
 
-    far rows (long filter) -> columns -> K-Means: a label for most nodes      | groups
-    near rows (short filter) -> columns -> encoder, DMAT loss on those labels | learned
-    near rows -> centred columns                                              | detail
-    vector = groups, learned and detail side by side
+    far rows (long filter) -> columns -> K-Means, groups of any size: a label for most nodes | groups
+    near rows (short filter) -> columns -> encoder, DMAT loss on those labels                | learned
+    near rows -> centred columns                                                             | detail
+    vector = groups, learned and detail side by side; a node's label is the nearest mean of the learned part
 
 The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -22,11 +23,12 @@ from tuplet._threads import one_pool
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
+from tuplet.metrics import modularity
 from tuplet.models._self_labels import confident, group_means, of_any_size
 from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.models.saving import filled_encoder
-from tuplet.rows.kmeans import kmeans, nearest, scale_rows, simplified_silhouette
+from tuplet.rows.kmeans import Labels, kmeans, nearest, scale_rows, simplified_silhouette
 from tuplet.rows.svd import truncated_svd
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
@@ -35,7 +37,10 @@ from tuplet.training.encoder import encode, layer_sizes, make_encoder
 from tuplet.training.loop import train
 from tuplet.training.state import History
 
-_MOST_CLUSTERS = 20  # that are tried where n_clusters is not given
+log = logging.getLogger("tuplet")
+_MOST_CLUSTERS = 200  # that are tried where n_clusters is not given
+_K_SAMPLE = 4000  # rows, and edges, that judge a number of clusters
+_UNLIKE = 0.2  # modularity of the groups below which neighbours are not alike
 _STEPS, _STEPS_A_GROUP = 60, 3  # of training, whichever is more
 _COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
 _PASSES = 16  # filter passes of a fit, for the progress callback
@@ -46,8 +51,8 @@ class SelfDMAT(NodeEstimator):
 
     Parameters
     ----------
-    n_clusters : number of groups. None: the smallest of 2..20 whose modularity times silhouette comes within 5% of
-        the best; give it where you know it.
+    n_clusters : number of groups. None: the smallest of 2..200 whose modularity times silhouette comes within 5% of
+        the best; give it where you know it. `k_range_` then tells which other numbers do as well.
     far, near : teleport probabilities of the two PageRank filters; the groups are found in the far rows, learned
         and detailed from the near ones.
     tol : tolerance of the filters.
@@ -60,8 +65,9 @@ class SelfDMAT(NodeEstimator):
     dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
     n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
 
-    Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`,
-    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`.
+    Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`;
+    `modularity_` of the far groups (below 0.2 neighbours are not alike, a warning is logged; None without edges);
+    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_scores_`, `k_range_`.
 
     >>> from tuplet.graph.synth import block_model
     >>> graph = block_model([40, 20, 20], seed=0)
@@ -152,6 +158,7 @@ class SelfDMAT(NodeEstimator):
         self.labels_ = nearest(parts[1], self.centres_)
         self.turn_ = self._chosen_turn(parts)
         self.embedding_ = self._joined(parts)
+        self._judge(graph, found.labels)
 
     @one_pool()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
@@ -176,8 +183,7 @@ class SelfDMAT(NodeEstimator):
         for name, spectrum in (("far", self.far_), ("near", self.near_)):
             for part in fields(Spectrum):
                 value = getattr(spectrum, part.name)
-                if value is not None:
-                    (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
+                (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
         arrays |= {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
         values = {
             "layers": layer_sizes(self.encoder_),
@@ -192,7 +198,7 @@ class SelfDMAT(NodeEstimator):
         self.encoder_ = filled_encoder(values["layers"], encoder)
         known = {name: t.numpy() for name, t in arrays.items()} | values["numbers"]
         self.far_, self.near_ = (
-            Spectrum(**{p.name: known[f"{name}.{p.name}"] for p in fields(Spectrum) if f"{name}.{p.name}" in known})
+            Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)})
             for name in ("far", "near")
         )
         self.rarity_, self.centres_, self.turn_ = known["rarity"], known["centres"], known["turn"]
@@ -208,7 +214,6 @@ class SelfDMAT(NodeEstimator):
                 f != self.n_features_in_
                 or spectrum.turn.shape != (d, d)
                 or {spectrum.centre.shape, spectrum.mass.shape} != {(d,)}
-                or (spectrum.evened is not None and spectrum.evened.shape != (d,))
             ):
                 raise ValueError("spectra of the wrong shape")
         sizes = layer_sizes(self.encoder_)
@@ -252,13 +257,13 @@ class SelfDMAT(NodeEstimator):
         return GraphFilter(ppr(alpha), tol=self.tol, device=self.device)
 
     def _chosen_k(self, graph: Graph, far_rows: Rows) -> int:
-        """The smallest k of 2..20 whose modularity times silhouette is within 5% of the best, both on samples."""
-        edges = sample_edges(graph, self.seed)
-        sample = sample_rows(graph.n_nodes, self.seed)
-        scores = {}
-        for k in range(2, min(_MOST_CLUSTERS, len(sample) - 1) + 1):
+        """The smallest k of 2..200 whose modularity times silhouette is within 5% of the best, both on samples."""
+        edges = sample_edges(graph, self.seed, size=_K_SAMPLE)
+        sample = sample_rows(graph.n_nodes, self.seed, size=_K_SAMPLE)
+        scores: dict[int, float] = {}
+        for k in _candidates(min(_MOST_CLUSTERS, len(sample) // 4)):
             rows = self.far_.groups(far_rows[sample], 2 * k)
-            found = kmeans(rows, k, seed=self.seed, n_init=4, unit_rows=False)
+            found = kmeans(rows, k, seed=self.seed, n_init=4, unit_rows=False, device="cpu")
             scores[k] = simplified_silhouette(rows, found.centres)
             if edges is not None:
                 ends = (
@@ -266,8 +271,34 @@ class SelfDMAT(NodeEstimator):
                     self.far_.groups(far_rows[edges[:, 1]], 2 * k),
                 )
                 scores[k] *= max(0.0, sampled_modularity(ends, found))
-        enough = 0.95 * max(scores.values())
-        return next(k for k, score in scores.items() if score >= enough)
+            if k > 20 and max(list(scores.values())[-3:]) < 0.8 * max(scores.values()):
+                break  # three in a row are far from the best
+        return self._smallest_of(scores)
+
+    def _smallest_of(self, scores: dict[int, float]) -> int:
+        """The smallest k whose score is near the best; says so where others do as well."""
+        good = [k for k, score in scores.items() if score >= 0.95 * max(scores.values())]
+        self.k_scores_, self.k_range_ = scores, (good[0], good[-1])
+        if good[-1] > good[0] + 1:
+            log.warning(
+                "n_clusters was not given: %d to %d groups fit this graph about equally well, %d are taken. "
+                "Give n_clusters where you know it; k_scores_ has the score of each.",
+                *self.k_range_,
+                good[0],
+            )
+        return good[0]
+
+    def _judge(self, graph: Graph, groups: Labels) -> None:
+        """Measure by the groups of the far rows whether neighbours are alike, and say where they are not."""
+        self.modularity_ = modularity(graph, groups) if graph.n_stored else None
+        if self.modularity_ is not None and self.modularity_ < _UNLIKE:
+            log.warning(
+                "Neighbours are seldom in the same group (modularity %.2f; below %.1f the edges may join unlike "
+                "nodes, or be noise). Compare with the features alone (tuplet.baselines.KMeansFeatures) or with a "
+                "short filter, SelfDMAT(far=0.5, near=0.8).",
+                self.modularity_,
+                _UNLIKE,
+            )
 
     def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
         """The three parts of the vectors, unit rows each."""
@@ -293,6 +324,14 @@ class SelfDMAT(NodeEstimator):
         joined = np.hstack([weight * part for weight, part in zip(self.part_weights, parts)]).astype(np.float32)
         unit: Rows = scale_rows(joined @ self.turn_ if self.turn_.size else joined)
         return unit
+
+
+def _candidates(most: int) -> list[int]:
+    """Every k from 2 to 20, then steps of a sixth, up to `most`."""
+    found = [k for k in range(2, 21) if k <= most] or [2]
+    while found[-1] >= 20 and (following := round(found[-1] * 7 / 6)) <= most:
+        found.append(following)
+    return found
 
 
 def _has_negative(x: Any) -> bool:

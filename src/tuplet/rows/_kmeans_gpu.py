@@ -43,7 +43,9 @@ def _step(z: Tensor, centres: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, i
     sums, counts = torch.zeros_like(centres), torch.zeros(k, device=z.device)
     moved, inertia = torch.zeros((), device=z.device), torch.zeros((), device=z.device, dtype=torch.float64)
     half = centres.square().sum(1) / 2
-    for block, old in zip(z.split(max(1, _BLOCK // k)), labels.split(max(1, _BLOCK // k))):
+    step = max(1, _BLOCK // k)
+    for start in range(0, len(z), step):
+        block, old = z[start : start + step], labels[start : start + step]
         close, near = (block @ centres.T - half).max(1)
         inertia += (block.square().sum(1) - 2 * close).clamp_min(0).sum(dtype=torch.float64)
         moved += (near != old).sum()

@@ -25,7 +25,7 @@ Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 WHOLE_BYTES = 2**31  # of dense vectors: up to here a scaled copy is made
-_SAMPLE = 16_384  # rows of the starts, at least; 256 for each cluster
+_SAMPLE, _SAMPLE_EACH = 16_384, 256  # rows of the starts, at least; for each cluster
 _SEEDING = 2048  # rows of k-means++, at least; 64 for each cluster
 _KEPT = 3  # starts that go on over all rows
 _SHORT = 10  # steps of a start on a sample; of fewer rows, until it settles
@@ -166,17 +166,18 @@ class _State:
     @classmethod
     def begin(cls, rows: Any, centres: Floats, unit_rows: bool) -> _State:
         n, (k, d) = rows.shape[0], centres.shape
-        bounds = (np.empty(n, np.float32) for _ in range(2))
-        zero = (np.zeros(k, np.float32) for _ in range(3))
         return cls(
-            rows,
-            unit_rows,
-            np.ascontiguousarray(centres, np.float32),
-            np.full(n, -1, np.int64),
-            *bounds,
-            np.zeros((k, d)),
-            np.zeros(k, np.int64),
-            *zero,
+            rows=rows,
+            unit_rows=unit_rows,
+            centres=np.ascontiguousarray(centres, np.float32),
+            near=np.full(n, -1, np.int64),
+            upper=np.empty(n, np.float32),
+            lower=np.empty(n, np.float32),
+            sums=np.zeros((k, d)),
+            counts=np.zeros(k, np.int64),
+            drift=np.zeros(k, np.float32),
+            most=np.zeros(k, np.float32),
+            apart=np.zeros(k, np.float32),
         )
 
     def blocks(self) -> list[slice]:
@@ -244,7 +245,7 @@ def _half_gaps(centres: Floats) -> Floats:
 
 def _starts(rows: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> list[Clusters]:
     """Clusters of a sample of rows (of all, where they are few), one start a thread; the best few, best first."""
-    sample = np.ascontiguousarray(scale_rows(_sampled(rows, max(_SAMPLE, 256 * k), seed), unit_rows))
+    sample = np.ascontiguousarray(scale_rows(_sampled(rows, max(_SAMPLE, _SAMPLE_EACH * k), seed), unit_rows))
     whole = len(sample) == rows.shape[0]
     seeding = _sampled(sample, max(_SEEDING, 64 * k), seed)
     steps = _STEPS if whole else _SHORT
@@ -343,7 +344,7 @@ def _worth_a_gpu(z: Any, k: int, device: str) -> bool:
 
     if not torch.cuda.is_available():
         return False
-    return 8 * z.size < free_on(torch.device("cuda"))
+    return bool(8 * z.size < free_on(torch.device("cuda")))
 
 
 def _sparse(rows: Any, k: int, seed: int, n_init: int) -> Clusters:

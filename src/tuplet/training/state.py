@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import signal
@@ -273,9 +274,25 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class _Adam(torch.optim.Adam):
+    """torch's Adam, called past the wrappers that load torch's compiler: some 3 s before the first step."""
+
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
+
+
+class _AdamW(torch.optim.AdamW):
+    """The same of AdamW."""
+
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
 def _optimizer(encoder: nn.Sequential, config: TrainConfig, device: torch.device) -> torch.optim.Adam:
     """Adam or AdamW; on a GPU with its state and learning rate in tensors, so that a step can be recorded."""
-    make: type[torch.optim.Adam] = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    make: type[torch.optim.Adam] = _Adam if config.optimizer == "adam" else _AdamW
     shared: dict[str, Any] = {"weight_decay": config.weight_decay, "fused": True}
     if device.type != "cuda":
         return make(encoder.parameters(), lr=config.lr, **shared)

