@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sphinx.ext import autosummary
+
 PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$")
 
 
@@ -38,4 +40,5 @@ def _escaped(line: str) -> str:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", mend)
+    autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.",)  # "(paper, Eq. 5)" does not end a sentence
     return {"parallel_read_safe": True}
