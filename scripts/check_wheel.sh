@@ -8,10 +8,10 @@ python=${1:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$python" -m venv "$work/build"
-"$work/build/bin/python" -m pip install -q -c "$root/constraints.txt" setuptools
+"$python" -m venv "$work/builder"
+"$work/builder/bin/python" -m pip install -q -c "$root/constraints.txt" setuptools
 cp -r "$root/src" "$root/pyproject.toml" "$root/README.md" "$root/LICENSE" "$work/"  # no build/ left in the checkout
-"$work/build/bin/python" -m pip wheel -q --no-deps --no-build-isolation -w "$work/dist" "$work"
+"$work/builder/bin/python" -m pip wheel -q --no-deps --no-build-isolation -w "$work/dist" "$work"
 wheel=$(ls "$work"/dist/tuplet-*.whl)
 echo "wheel: $(basename "$wheel"), $(du -k "$wheel" | cut -f1) kB"
 

@@ -1,6 +1,6 @@
 """Draw docs/images/method-{filter,views,loss}.png: what the filter, the views and the loss do, on Cora.
 
-    python scripts/method_figures.py
+python scripts/method_figures.py
 """
 
 from __future__ import annotations

@@ -57,7 +57,11 @@ def test_every_block_is_code_that_runs_or_is_marked(page: Path) -> None:
             assert commands_of(body), f"{page.name}: a console block without a command:\n{body}"
 
 
-RUN = [p for p in PAGES if p.stem not in GENERATED | ELSEWHERE.keys() and {"python", "console"} & dict(blocks_of(p)).keys()]
+RUN = [
+    p
+    for p in PAGES
+    if p.stem not in GENERATED | ELSEWHERE.keys() and {"python", "console"} & dict(blocks_of(p)).keys()
+]
 
 
 @pytest.mark.parametrize(
