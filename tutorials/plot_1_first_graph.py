@@ -20,7 +20,7 @@ graph
 # The vectors
 # -----------
 # ``SelfDMAT`` finds groups by a long filter, and learns them through a short one. The labels of Cora are taken away
-# first, to be quite sure that none is read. We say that there are seven groups; without that it would choose a number.
+# first, to be quite sure that none is read. We ask for seven groups; without that it would choose a number.
 
 model = tuplet.SelfDMAT(n_clusters=7, seed=0).fit(graph.with_(y=None))
 print(model.embedding_.shape, model.embedding_.dtype)

@@ -45,8 +45,8 @@ for name, model in models.items():
 #
 # Links without leaks
 # -------------------
-# ``split_edges`` takes 10% of the edges away, in both directions, before anything is computed, and draws as many pairs
-# that have no edge. The estimator is given the graph without them.
+# ``split_edges`` takes edges away, in both directions, before anything is computed, and draws as many pairs that have
+# no edge. The estimator is given the graph without them.
 
 split = tuplet.split_edges(graph, val=0.05, test=0.1, seed=0)
 print(split.graph)
@@ -54,7 +54,7 @@ print("held-out pairs that the training graph holds:", split.leaked(split.graph)
 print("held-out pairs that the whole graph holds:", split.leaked(graph))
 
 # %%
-# ``predict_links`` does all of it. It takes an estimator, not vectors: vectors that saw an edge cannot be tested on it.
+# ``predict_links`` does all of it. It takes an estimator, not vectors: those that saw an edge cannot be tested on it.
 
 print(tuplet.predict_links(tuplet.SelfDMAT(n_clusters=7, seed=0), graph, seed=0))
 
