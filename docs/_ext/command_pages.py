@@ -18,7 +18,7 @@ SHARED = "Options that say how a graph is read"
 
 
 def write_page(app: Any) -> None:
-    """`commands.md` beside the other pages; left alone where nothing changed, so that Sphinx need not read it again."""
+    """`commands.md` beside the other pages; left alone where nothing changed: Sphinx need not read it again then."""
     target, text = Path(app.srcdir) / PAGE, page()
     if not target.is_file() or target.read_text() != text:
         target.write_text(text)
@@ -48,7 +48,8 @@ def _section(name: str, command: Any, shared: dict[str, str], level: int) -> str
         usage = f"{name} COMMAND .."
     more = f"\nand the [options of the graph](#{SHARED.lower().replace(' ', '-')}).\n" if uses else ""
     words = " ".join((command.help or "").split())
-    return f"{'#' * level} `{name}`\n\n{words}\n\n```text\n{usage}\n```\n\n{_arguments_table(command)}{_table(own)}{more}\n"
+    head = f"{'#' * level} `{name}`\n\n{words}\n\n```text\n{usage}\n```\n\n"
+    return f"{head}{_arguments_table(command)}{_table(own)}{more}\n"
 
 
 def _arguments(command: Any) -> list[Any]:
