@@ -11,6 +11,7 @@ names back with the result.
 # Two files
 # ---------
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -77,6 +78,8 @@ guess = predict_nodes(model.embedding_, graph)
 right = np.array([graph.label_names[c] for c in guess.classes]) == np.array(["hike", "bake", "paint"])[families]
 unknown = graph.y == -1
 print(f"{unknown.sum()} customers without a segment, {right[unknown].mean():.0%} predicted right")
+
+shutil.rmtree(folder)
 
 # %%
 # The same from a shell: :doc:`/first-graph`. What each kind of column becomes: :doc:`/preparation`.
