@@ -100,7 +100,7 @@ class SelfDMAT(NodeEstimator):
         weight_decay: float = 0.02,
         part_weights: tuple[float, float, float] = (0.5, 0.5, 1.0),
         dim: int | None = None,
-        n_init: int = 20,
+        n_init: int = 50,
         seed: int = 0,
         device: str = "auto",
     ) -> None:

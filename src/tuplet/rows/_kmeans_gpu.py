@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-
-from tuplet.rows.kmeans import Clusters, Floats
 
 _BLOCK = 2**28  # products (rows x clusters) held at once
 
 
-def refine_on_gpu(rows: Any, starts: list[Floats], unit_rows: bool, settled: float, steps: int) -> Clusters:
-    """The best of Lloyd's runs from each of `starts` (k, d) over `rows` (n, d)."""
+def refine_on_gpu(
+    rows: Any, starts: list[NDArray[np.float32]], unit_rows: bool, settled: float, steps: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+    """Labels, centres and inertia of the best of Lloyd's runs from each of `starts` (k, d) over `rows` (n, d)."""
     where = torch.device("cuda")
     z = torch.empty(rows.shape, device=where)
     step = max(1, 2**26 // rows.shape[1])
@@ -24,7 +25,7 @@ def refine_on_gpu(rows: Any, starts: list[Floats], unit_rows: bool, settled: flo
         z = torch.nn.functional.normalize(z, dim=1, eps=1e-30)
     found = [_lloyd(z, torch.from_numpy(start).to(where), settled, steps) for start in starts]
     labels, centres, inertia = min(found, key=lambda one: one[2])
-    return Clusters(labels.cpu().numpy().astype(np.int64), centres.cpu().numpy(), inertia)
+    return labels.cpu().numpy().astype(np.int64), centres.cpu().numpy(), inertia
 
 
 def _lloyd(z: Tensor, centres: Tensor, settled: float, steps: int) -> tuple[Tensor, Tensor, float]:

@@ -108,7 +108,8 @@ def kmeans(
     if _worth_a_gpu(z, k, device):
         from tuplet.rows._kmeans_gpu import refine_on_gpu
 
-        return refine_on_gpu(rows, [start.centres for start in starts], unit_rows and rows is z, _SETTLED, _STEPS)
+        centres = [start.centres for start in starts]
+        return Clusters(*refine_on_gpu(rows, centres, unit_rows and rows is z, _SETTLED, _STEPS))
     found = [lloyd(rows, start.centres, unit_rows=unit_rows and rows is z, steps=_STEPS) for start in starts]
     return min(found, key=lambda clusters: clusters.inertia)
 

@@ -20,16 +20,22 @@ def clustering(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     graph = bench.graph(job.dataset, meter)
     model = bench.fit_without_labels(job, meter, n_clusters_of(graph))
     with meter.phase("evaluate"):
-        return {"metrics": cluster_values(model, graph, job)}
+        found = {"metrics": cluster_values(model, graph, job)}
+        if getattr(model, "labels_", None) is not None:
+            found["kmeans_on_vectors"] = vector_values(model, graph, job)
+        return found
 
 
 def cluster_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
-    """The clustering metrics of a fitted model, in percent."""
+    """The clustering metrics of a fitted model, in percent: of its own clusters where it has some."""
+    own = getattr(model, "labels_", None)
+    return vector_values(model, graph, job) if own is None else label_values(own, graph)
+
+
+def vector_values(model: Any, graph: Graph, job: Job) -> dict[str, float]:
+    """The metrics of K-Means on the vectors of a fitted model, in percent."""
     from tuplet.evaluation.tasks import cluster_nodes
 
-    own = getattr(model, "labels_", None)
-    if own is not None:
-        return label_values(own, graph)
     how = {"k": n_clusters_of(graph), **job.settings.get("evaluate", {})}
     return rounded(cluster_nodes(model.embedding_, graph, seed=job.seed, **how).values)
 
