@@ -144,7 +144,7 @@ def column_facts(g: Graph) -> dict[str, Any]:
 
 def _column_rows(g: Graph) -> list[dict[str, Any]]:
     preparation = getattr(g, "preparation", None)
-    return [] if preparation is None else [row._asdict() for row in preparation.rows()]
+    return [] if preparation is None else preparation.rows()
 
 
 def _cell(value: Any) -> str:
