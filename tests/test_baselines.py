@@ -84,6 +84,8 @@ def test_at_the_memory_of_the_paper_exactly_its_empty_cells_are_refused(name: st
     settings = tomllib.loads((Path(__file__).parents[1] / "benchmarks/paper/baselines.toml").read_text())[name]
     refused = set()
     for dataset, entry in datasets().items():
+        if not entry.content:  # not a graph of the paper
+            continue
         table = {**settings, **settings.get(dataset, {})}
         params = {key: value["value"] for key, value in table.items() if "value" in value}
         assert params.pop("memory_limit") == "16GB"

@@ -228,7 +228,7 @@ def test_vectors_of_another_graph_are_refused(run: Run, vectors: Path, tmp_path:
     edges.write_text("source,target\na,b\nb,c\n")
     code, _, err = run("cluster", vectors, "--graph", edges, "-k", 2)
     assert code == 1
-    assert "ids" in err
+    assert "No id of the vectors" in err
 
 
 @pytest.mark.slow

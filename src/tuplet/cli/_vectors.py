@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuplet._check import InputError
 from tuplet.cli._graph import Options, is_edge_list, load_graph
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def graph_and_vectors(path: str, graph: str, how: Options) -> tuple[Graph, Vecto
         g = load_graph(graph, how)
         return g, in_node_order(table, g)
     known = {name: value for name, value in _KEEP.items() if name not in how}
-    g = load_graph(graph, how, features=_nodes(table), **known).with_(x=None, feature_names=())
+    try:
+        g = load_graph(graph, how, features=_nodes(table), **known).with_(x=None, feature_names=())
+    except InputError as error:  # the ids of the vectors stand in for a table of features
+        raise InputError(str(error).replace("the features", f"the vectors {path}")) from None
     return g, in_node_order(table, g)
 
 
