@@ -1,41 +1,62 @@
-"""Sphinx: MyST pages, API from docstrings, warnings are errors (`make docs`)."""
+"""Sphinx: MyST pages, API from docstrings, tutorials and examples run at build, warnings are errors (`make docs`)."""
 
+import sys
 import tomllib
 from pathlib import Path
 
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
 project = "tuplet"
 author = "The tuplet authors"
-release = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["version"]
+copyright = "the tuplet authors, MIT licence"
+release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "command_pages",
+    "docstrings",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["tuplet.css"]
 html_theme = "furo"
-html_title = "tuplet"
+html_title = f"tuplet {release}"
+html_theme_options = {"navigation_with_keys": True}
+html_copy_source = False
+html_show_sphinx = False
 autosummary_generate = True
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 88
 autodoc_default_options = {
     "exclude-members": "set_fit_request, set_transform_request, set_score_request, set_output, get_metadata_routing"
 }
 autodoc_member_order = "bysource"
 default_role = "code"
+smartquotes = False  # --labels is an option, not a dash
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-
-
-def escape_bars(app, what, name, obj, options, lines):
-    """Absolute values in docstrings, |x|, are no substitutions; text between backticks is left alone."""
-    for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
-            parts = line.split("`")
-            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
-            lines[i] = "`".join(parts)
-
-
-def setup(app):
-    app.connect("autodoc-process-docstring", escape_bars)
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+sphinx_gallery_conf = {
+    "examples_dirs": ["../tutorials", "../examples"],
+    "gallery_dirs": ["tutorials", "gallery"],
+    "filename_pattern": r"\.py",  # all of them run
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": (),
+    "default_thumb_file": str(HERE / "images" / "map-cora.png"),
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+}

@@ -1,6 +1,10 @@
-"""A graph larger than memory: convert to a folder of memory maps, filter to a file, train from it.
+"""
+Larger than memory
+==================
 
-Run: python examples/large_from_disk.py [NODES]     (default 5 000; the same code runs for 10^7)
+A graph larger than memory: convert to a folder of memory maps, filter to a file, train from it.
+
+Run: ``python examples/large_from_disk.py [NODES]`` (default 5000; the same code runs for 10^7)
 """
 
 from __future__ import annotations

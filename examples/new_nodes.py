@@ -1,6 +1,10 @@
-"""Nodes that arrive tomorrow, and edges that change: vectors without training or filtering again.
+"""
+New nodes and changed edges
+===========================
 
-Run: python examples/new_nodes.py
+Nodes that arrive tomorrow, and edges that change: vectors without training or filtering again.
+
+Run: ``python examples/new_nodes.py``
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""Your own CSV files: edges and a node table in, vectors with the node names out.
+"""
+Your own CSV files
+==================
 
-Run: python examples/own_csv.py
+Edges and a node table in, vectors with the node names out.
+
+Run: ``python examples/own_csv.py``
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""A PyTorch Geometric graph in, and the vectors back on it as a new attribute.
+"""
+PyTorch Geometric in and out
+============================
 
-Run: python examples/pyg.py (needs torch-geometric: pip install 'tuplet[baselines]')
+A PyTorch Geometric graph in, and the vectors back on it as a new attribute.
+
+Run: ``python examples/pyg.py`` (needs torch-geometric: ``pip install 'tuplet[baselines]'``)
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""DMATi inside scikit-learn: a pipeline from graph to classifier, and settings compared by cross-validation.
+"""
+scikit-learn: pipeline and cross-validation
+===========================================
 
-Run: python examples/sklearn_pipeline.py
+DMATi inside scikit-learn: a pipeline from graph to classifier, and settings compared by cross-validation.
+
+Run: ``python examples/sklearn_pipeline.py``
 """
 
 from __future__ import annotations

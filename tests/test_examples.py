@@ -1,4 +1,4 @@
-"""The scripts in examples/ run as they stand, and none is longer than a screen and a half."""
+"""The scripts in examples/ and the lessons in tutorials/ run as they stand; no example is longer than 80 lines."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-SLOW = {"pyg.py"}  # importing torch-geometric takes seconds
+LESSONS = sorted((FOLDER.parent / "tutorials").glob("plot_*.py"))
+SLOW = {"pyg.py", *(lesson.name for lesson in LESSONS)}  # importing torch-geometric takes seconds
 
 
 @pytest.mark.parametrize(
-    "script", [pytest.param(s, id=s.stem, marks=[pytest.mark.slow] if s.name in SLOW else []) for s in SCRIPTS]
+    "script",
+    [pytest.param(s, id=s.stem, marks=[pytest.mark.slow] if s.name in SLOW else []) for s in SCRIPTS + LESSONS],
 )
 def test_example_runs(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -31,5 +33,5 @@ def test_example_runs(
 
 
 def test_examples_are_short_and_five() -> None:
-    assert len(SCRIPTS) == 5
+    assert len(SCRIPTS) == 5 and len(LESSONS) == 4
     assert all(len(script.read_text().splitlines()) <= 80 for script in SCRIPTS)

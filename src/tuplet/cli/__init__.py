@@ -51,7 +51,9 @@ def options(
         bool, typer.Option("--debug", help="Show the traceback of an error, as TUPLET_DEBUG=1 does.")
     ] = False,
     log: Annotated[bool, typer.Option("--log", help="Show what the library logs.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options before the verb."""
     logging.basicConfig(level=logging.INFO if log else logging.WARNING, format="%(name)s: %(message)s")
