@@ -1,6 +1,6 @@
 """Column preparations compared on four real tables: what SelfDMAT makes of each, by clusters and by a linear probe.
 
-    python scripts/tables_study.py [TABLE ..] [--seeds 5] [--out benchmarks/results/tables-pairs.jsonl] [--only NAME ..]
+    python scripts/tables_study.py [TABLE ..] [--seeds 5] [--out ROWS.jsonl] [--only NAME ..]
 
 The tables lie in benchmarks/tables (scripts/make_tables.py and make_npm_table.py made them). Preparations:
 
