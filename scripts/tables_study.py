@@ -1,6 +1,6 @@
 """Column preparations compared on four real tables: what SelfDMAT makes of each, by clusters and by a linear probe.
 
-    python scripts/tables_study.py [TABLE ..] [--seeds 3] [--out benchmarks/results/tables.jsonl] [--only NAME ..]
+    python scripts/tables_study.py [TABLE ..] [--seeds 5] [--out ROWS.jsonl] [--only NAME ..]
 
 The tables lie in benchmarks/tables (scripts/make_tables.py and make_npm_table.py made them). Preparations:
 
@@ -249,8 +249,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=["debian", "installed", "pypi", "npm"])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=FOLDER.parent / "results" / "tables.jsonl")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=FOLDER.parent / "results" / "tables-pairs.jsonl")
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     run(options.tables, options.seeds, options.out, options.only)
