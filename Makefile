@@ -4,7 +4,7 @@ PY = .venv/bin/python
 PIP = $(PY) -m pip install -q -c constraints.txt
 EXTRAS = baselines,plot,report,search,docs,dev
 
-.PHONY: setup demo test test-fast check bench docs clean
+.PHONY: setup demo test test-all check bench docs clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.all
@@ -27,10 +27,10 @@ demo: .venv/.core
 	.venv/bin/tuplet demo
 
 test: .venv/.all
-	$(PY) -m pytest
-
-test-fast: .venv/.all
 	$(PY) -m pytest -m "not slow"
+
+test-all: .venv/.all
+	$(PY) -m pytest
 
 check: .venv/.all
 	$(PY) -m ruff format --check .
