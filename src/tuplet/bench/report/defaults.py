@@ -17,6 +17,9 @@ def defaults_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     parts = []
     for metric in METRICS[c.task]:
         parts += [f"**{metric}**", _table(c, real, metric)]
+    if any("vectors_accuracy" in group.values for group in groups):
+        title = "**accuracy of K-Means on the vectors, for methods whose own labels are scored above**"
+        parts += [title, _table(c, real, "vectors_accuracy")]
     own = [d for d in c.datasets if d not in real]
     if own:
         parts += [
@@ -28,11 +31,11 @@ def defaults_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
 
 def _table(c: Comparison, datasets: Sequence[str], metric: str) -> str:
     """Graphs x methods; the last row holds means over the graphs."""
-    methods = [method for method, _ in c.methods]
+    methods = [method for method, _ in c.methods if any(c.ours(d, method, "all", metric) for d in datasets)]
     table, columns = [], []
     for dataset in datasets:
         ours = [c.ours(dataset, method, "all", metric) for method in methods]
-        paper = c.paper(dataset, TUNED, "all", metric)
+        paper = c.paper(dataset, TUNED, "all", metric.removeprefix("vectors_"))
         table.append([dataset_title(dataset), *(cell(number, None, metric) for number in ours)])
         table[-1].append("" if paper is None else f"{paper.mean:.2f}")
         columns.append([*ours, paper])

@@ -64,7 +64,8 @@ def _group(place: tuple[str, ...], runs: list[Row]) -> Group:
     kept = sorted((row for row in runs if _ran_with(row) == now), key=lambda row: int(row["seed"]))
     values: dict[str, list[float]] = {}
     for row in kept:
-        for metric, value in row.get("metrics", {}).items():
+        vectors = {f"vectors_{metric}": value for metric, value in row.get("kmeans_on_vectors", {}).items()}
+        for metric, value in (row.get("metrics", {}) | vectors).items():
             values.setdefault(metric, []).append(value)
     errors = [row["error"] for row in kept if "error" in row]
     spec, task, dataset, method, usage = place
