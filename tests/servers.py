@@ -44,7 +44,7 @@ def s3() -> Iterator[str]:
     """The address of an S3 server that runs until the end of the block."""
     program = moto_server()
     if program is None:
-        pytest.skip("no S3 server: TUPLET_MOTO_SERVER names none (.ci/run installs moto[server] in a place of its own)")
+        pytest.skip("no S3 server: TUPLET_MOTO_SERVER names none (.ci/run installs moto[server] by itself)")
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
