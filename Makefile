@@ -27,7 +27,7 @@ demo: .venv/.core
 	.venv/bin/tuplet demo
 
 test: .venv/.all
-	$(PY) -m pytest -m "not slow"
+	$(PY) -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-all: .venv/.all
 	$(PY) -m pytest

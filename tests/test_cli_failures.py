@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ def command(*args: object) -> list[str]:
 
 def interrupted(args: list[str], cwd: Path) -> tuple[int, str, str]:
     """Run the command, press Ctrl-C as soon as training has begun."""
-    with subprocess.Popen(args, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  a job in the background ignores it
+    with subprocess.Popen(args, cwd=cwd, preexec_fn=heard, **pipes) as process:
         assert process.stderr is not None and process.stdout is not None
         seen = ""
         while "train:" not in seen:
@@ -45,6 +48,7 @@ def interrupted(args: list[str], cwd: Path) -> tuple[int, str, str]:
     return process.returncode, out, seen + err
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_nothing_keeps_the_checkpoint_and_says_how_to_go_on(
     run: Run,
     graph: Path,
@@ -65,6 +69,7 @@ def test_ctrl_c_writes_nothing_keeps_the_checkpoint_and_says_how_to_go_on(
     assert np.array_equal(resumed, read_vectors("v.parquet").z)
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_a_checkpoint_leaves_the_old_vectors(graph: Path) -> None:
     (graph.parent / "v.parquet").write_bytes(b"old")
     args = command("embed", graph, "-o", "v.parquet", *SHORT, "--set", "max_steps=100000")
@@ -119,6 +124,7 @@ def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph:
     }
 
 
+@pytest.mark.slow
 def test_too_little_memory_says_what_was_asked_for(graph: Path) -> None:
     code = "import resource; import torch, sklearn, pyarrow, numba, numpy\n"
     code += "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
@@ -179,12 +185,14 @@ def test_the_unexpected_is_one_line_and_a_hint(run: Run, monkeypatch: pytest.Mon
         run("info", "cora")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(graph: Path) -> None:
     line = f"{sys.executable} -m tuplet.cli embed '{graph}' -o - --method FilterSVD -q | head -n 1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert done.stdout.startswith('"id"') and done.stderr == ""
 
 
+@pytest.mark.slow
 def test_demo_prints_its_table_without_matplotlib(
     run: Run,
     tmp_path: Path,

@@ -246,6 +246,7 @@ def test_weights_of_repeats_are_summed_and_directions_kept_apart() -> None:
     assert read_graph(edges, weight=False).weights is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_cora_written_with_text_ids_comes_back_to_the_bit(tmp_path: Path, kind: str) -> None:
     g = load_dataset("cora")

@@ -167,6 +167,7 @@ def compare(tables: dict[str, Any], options: dict[str, Any]) -> str:
         return "graph" if memory is not None else "refused"
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(cases())
 def test_both_ways_give_the_same_graph_or_both_refuse(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
