@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -71,9 +73,18 @@ def test_the_libraries_pools_rest_meanwhile() -> None:
         assert all(pool["num_threads"] == 1 for pool in threadpool_info())
 
 
+FORK = """
+import os
+import subprocess
+import sys
+from tuplet import _threads as threads
+threads.over(abs, [1, 2, 3], threads=2)
+child = os.fork()
+if child == 0:
+    os._exit(0 if threads.over(abs, [-1, -2], threads=2) == [1, 2] else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 def test_a_forked_child_has_a_pool_of_its_own() -> None:
-    threads.over(abs, [1, 2, 3], threads=2)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if threads.over(abs, [-1, -2], threads=2) == [1, 2] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert subprocess.run([sys.executable, "-c", FORK], timeout=60, check=False).returncode == 0
