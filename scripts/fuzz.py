@@ -1,7 +1,7 @@
 """Damaged files of every kind, in processes whose crash is seen: a reader succeeds or says in one line what is wrong.
 
     python scripts/fuzz.py                             100,000 cases, seed 0; a table of counts by kind
-    python scripts/fuzz.py --cases 10000 --seed 1      what the tests run
+    python scripts/fuzz.py --cases 1000 --seed 1       what .ci/run does
     python scripts/fuzz.py --kind store --only 4711    one case again, with its traceback
 
 A case is a number: it chooses the kind of file and the damage. Cases run in forked processes with bounded memory and
@@ -37,7 +37,7 @@ from tuplet import InputError
 
 SECONDS = 30  # for one case
 MEMORY = 6 * 2**30  # address space of a process, beyond what it has at the start
-BATCH = 250  # cases of one process
+BATCH = 500  # cases of one process
 
 
 @dataclass(frozen=True)

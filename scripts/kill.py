@@ -69,8 +69,24 @@ def jobs(inputs: Path) -> list[Job]:
     ]  # fmt: skip
 
 
-def write_inputs(folder: Path) -> None:
-    """A block model of 4,000 nodes as CSV, as a graph folder, with vectors and a model."""
+def make_inputs(folder: Path) -> None:
+    """The inputs of all jobs, made in processes of their own: this one must own no threads when it forks."""
+    pid = os.fork()
+    if not pid:
+        try:
+            write_graph(folder)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    words = ["embed", str(folder / "graph"), "-o", str(folder / "vectors.parquet"), "-k", "4", "-q"]
+    words += ["--device", "cpu", "--save-model", str(folder / "model")]
+    if os.waitpid(pid, 0)[1] or run_to_the_end(words) != 0:
+        sys.exit("the inputs could not be made")
+
+
+def write_graph(folder: Path) -> None:
+    """A block model of 4,000 nodes as CSV and as a graph folder."""
     from tuplet.graph.synth import block_model
     from tuplet.io.folder import save_graph
 
@@ -83,9 +99,6 @@ def write_inputs(folder: Path) -> None:
     rows = "".join(f"{i},{','.join(f'{value:g}' for value in row)}\n" for i, row in enumerate(dense))
     (folder / "nodes.csv").write_text(f"id,{names}\n{rows}")
     save_graph(graph.with_(y=None), folder / "graph")
-    words = ["embed", str(folder / "graph"), "-o", str(folder / "vectors.parquet"), "-k", "4", "-q"]
-    if run_to_the_end([*words, "--device", "cpu", "--save-model", str(folder / "model")]) != 0:
-        sys.exit("the inputs could not be made")
 
 
 def fork_command(words: list[str]) -> int:
@@ -219,7 +232,7 @@ def main() -> None:
     total: Counter[str] = Counter()
     print("| job | runs | kills | bad |\n|---|--:|--:|--:|", flush=True)
     with tempfile.TemporaryDirectory() as name:
-        write_inputs(Path(name))
+        make_inputs(Path(name))
         chosen = [job for job in jobs(Path(name)) if options.job in ("", job.name)]
         for job in chosen:
             cases, kills, bad = run_job(job, -(-options.kills // len(chosen)), options.seed, options.keep)
