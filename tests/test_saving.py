@@ -194,3 +194,16 @@ def test_damaged_model_folders_are_reported(tmp_path: Path, damage: str) -> None
         (folder / "model.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(InputError, match=r"missing|damaged|format 99"):
         read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("part_weights", ["x", 1, 1]), ("far", "0.1"), ("layers", "ab"), ("share", None), ("seed", [1])],
+)
+def test_a_parameter_of_another_kind_is_damage(tmp_path: Path, name: str, value: object) -> None:
+    tuplet.SelfDMAT(3, max_steps=2, layers=(8, 4)).fit(random_graph()).save(tmp_path / "m")
+    meta = json.loads((tmp_path / "m" / "model.json").read_text())
+    meta["params"][name] = value
+    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    with pytest.raises(InputError, match=rf"damaged .*{name}="):
+        tuplet.load(tmp_path / "m")

@@ -6,6 +6,7 @@ no parameter that says where files are written. What is damaged is an `InputErro
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -134,7 +135,9 @@ def load(folder: str | os.PathLike[str]) -> Any:
     meta, arrays = read_folder(folder)
     cls = saved_class(str(meta.get("class")), folder)
     try:
-        model = cls(**params_from_plain(meta["params"], folder))
+        params = params_from_plain(meta["params"], folder)
+        _check_kinds(cls, params)
+        model = cls(**params)
         _restore(model, meta, arrays)
         model.rows_ = _saved_rows(Path(folder), meta["rows"]) if "rows" in meta else None
         return model
@@ -257,6 +260,20 @@ def params_from_plain(params: dict[str, Any], folder: Any) -> dict[str, Any]:
             value = tuple(value)
         read[name] = GraphFilter.from_dict(value) if name == "graph_filter" and value is not None else value
     return read
+
+
+def _check_kinds(cls: type, params: Mapping[str, Any]) -> None:
+    """Raise where a parameter is of another kind than its default: a number, a text, a list of numbers."""
+    for name, parameter in inspect.signature(cls).parameters.items():
+        value, default = params.get(name, parameter.default), parameter.default
+        if default is None or default is inspect.Parameter.empty:
+            kinds: tuple[type, ...] = (type(None), int, float, str, tuple, GraphFilter)
+        else:
+            kinds = (int, float) if isinstance(default, int | float) else (type(default),)
+        _expect(isinstance(value, kinds), f"{name}={value!r:.40}")
+        if isinstance(value, tuple) and isinstance(default, tuple) and default:
+            numbers = all(isinstance(item, int | float) for item in default)
+            _expect(not numbers or all(isinstance(item, int | float) for item in value), f"{name}={value!r:.40}")
 
 
 def split_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
