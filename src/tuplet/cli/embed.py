@@ -164,12 +164,10 @@ class _Target:
 
 
 def _made_by(estimator: Any) -> dict[str, Any]:
-    """Method, settings and training curve, as the vectors' metadata keep them."""
+    """Method and settings, as the vectors' metadata keep them; nothing that differs between two equal runs."""
     name = type(estimator).__name__
     settings = {key: value for key, value in estimator.get_params(deep=False).items() if _is_plain(value)}
-    history = getattr(estimator, "history_", None)
-    facts = {"model": repr(estimator), "method": name, "settings": settings}
-    return facts if history is None else facts | {"history": history.to_dict()}
+    return {"model": repr(estimator), "method": name, "settings": settings}
 
 
 def _is_plain(value: Any) -> bool:
