@@ -211,7 +211,7 @@ def run_job(job: Job, kills: int, seed: int, keep: bool) -> tuple[int, int, list
     """Cases, kills and what was bad, for one job."""
     rng, bad, done, cases = random.Random(f"{seed} {job.name}"), [], 0, 0
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "truth"
+        folder = Path(name) / "work"  # the same place for all runs: vectors keep the settings, and with them paths
         folder.mkdir()
         run_to_the_end(job.words(folder))  # compiles what is compiled once
         shutil.rmtree(folder)
@@ -221,7 +221,8 @@ def run_job(job: Job, kills: int, seed: int, keep: bool) -> tuple[int, int, list
             return 0, 0, ["the job does not run"]
         seconds, truth = time.monotonic() - start, contents(folder, job.outputs)
         while done < kills:
-            place = Path(name) / f"case-{cases}"
+            place = folder
+            shutil.rmtree(place)
             place.mkdir()
             found, wrong = one_case(job, truth, seconds, rng, place)
             done, cases = done + found, cases + 1
@@ -229,7 +230,6 @@ def run_job(job: Job, kills: int, seed: int, keep: bool) -> tuple[int, int, list
                 bad.append(f"case {cases - 1}: {wrong}")
                 if keep:
                     shutil.copytree(place, Path(tempfile.mkdtemp()) / "case")
-            shutil.rmtree(place, ignore_errors=True)
     return cases, done, bad
 
 

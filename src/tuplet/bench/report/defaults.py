@@ -10,6 +10,8 @@ from tuplet.plots import dataset_title
 METRICS = {"clustering": ("accuracy", "nmi", "ari"), "classification": ("accuracy",), "links": ("auc", "ap")}
 TUNED = "DMAT-i"  # the paper's method, with a setting for each graph
 
+OLD = "†"
+
 
 def defaults_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     """A table for each metric with the paper's graphs as rows; then the graphs that we made or damaged."""
@@ -26,6 +28,8 @@ def defaults_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
             "**accuracy on graphs of our own, and with edges, features or k changed**",
             _table(c, own, "accuracy"),
         ]
+    if any(_is_old(c, dataset, method) for dataset, method, _ in c.groups):
+        parts.append(f"{OLD} made by version 0.1, whose methods and defaults were others; not run again.")
     return parts
 
 
@@ -36,7 +40,8 @@ def _table(c: Comparison, datasets: Sequence[str], metric: str) -> str:
     for dataset in datasets:
         ours = [c.ours(dataset, method, "all", metric) for method in methods]
         paper = c.paper(dataset, TUNED, "all", metric.removeprefix("vectors_"))
-        table.append([dataset_title(dataset), *(cell(number, None, metric) for number in ours)])
+        old = [OLD if _is_old(c, dataset, method) else "" for method in methods]
+        table.append([dataset_title(dataset), *(cell(n, None, metric) + mark for n, mark in zip(ours, old))])
         table[-1].append("" if paper is None else f"{paper.mean:.2f}")
         columns.append([*ours, paper])
     means = []
@@ -44,3 +49,9 @@ def _table(c: Comparison, datasets: Sequence[str], metric: str) -> str:
         values = [number.mean for number in column if number is not None]
         means.append(f"{sum(values) / len(values):.2f}" if len(values) == len(column) else "")
     return markdown_table(["graph", *methods, f"paper's {TUNED}, tuned"], [*table, ["mean", *means]])
+
+
+def _is_old(c: Comparison, dataset: str, method: str) -> bool:
+    """Whether the rows of a cell are of before 0.2: they do not hold the defaults that they ran with."""
+    group = c.groups.get((dataset, method, "all"))
+    return group is not None and not any("defaults" in row for row in group.rows)
