@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from tests.conftest import random_graph
 from tuplet import InputError, load_dataset, read_graph
+from tuplet.io.convert import convert
 from tuplet.io.folder import save_graph
 from tuplet.io.npz import write_npz
 from tuplet.io.write import write_graph_tables
@@ -279,3 +280,15 @@ def test_all_datasets_written_with_text_ids_come_back_to_the_bit(tmp_path: Path,
         back = read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet", label="label", unmatched="keep")
         assert same(back, g), name
         assert np.array_equal(back.ids, named.ids)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_spare_column_with_a_name_is_no_weight(tmp_path: Path, ending: str) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame({"source": ["a", "b", "c"], "target": ["b", "c", "a"], "since": [1999, 2001, 2005]})
+    path = tmp_path / f"edges{ending}"
+    table.to_csv(path, index=False) if ending == ".csv" else table.to_parquet(path)
+    assert read_graph(path).weights is None
+    assert convert(path, tmp_path / "g").weights is None
+    assert read_graph(path, weight="since").weights is not None
