@@ -160,3 +160,13 @@ def test_walks_die_where_there_is_no_edge():
     g = random_graph(5, p=0.0)
     ends = push.walk_ends(make_operator(g, self_loops=False), 0.3, 4, seed=0)
     assert (ends == 5).all()
+
+
+def test_compiled_code_is_cached_for_the_sources_of_all_kernels() -> None:
+    """A kernel that calls one of another file is compiled again when that file changes."""
+    import tuplet.kernels.csr as kernels
+    from tuplet._jit import source_stamp
+
+    compiled = [f for f in vars(kernels).values() if hasattr(f, "_cache")]
+    assert compiled and all(f._cache._cache_file._source_stamp == source_stamp() for f in compiled)
+    assert {name for name, _, _ in source_stamp()} >= {"csr.py", "spmm.py", "push.py"}
