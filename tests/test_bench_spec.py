@@ -258,3 +258,13 @@ def test_a_recipe_for_a_task_or_method_changes_only_what_it_states(monkeypatch: 
 def test_merging_goes_into_evaluate() -> None:
     parts = ({"a": 1, "evaluate": {"x": 1, "y": 2}}, {"evaluate": {"y": 3}})
     assert merged(*parts) == {"a": 1, "evaluate": {"x": 1, "y": 3}}
+
+
+def test_the_key_of_a_job_is_that_of_its_row_and_tells_settings_apart() -> None:
+    from tuplet.bench.rows import new_row, row_key
+
+    one, other = (
+        Job(task="clustering", dataset="cora", method="DMAT-i", usage="all", seed=0, settings={"lr": lr})
+        for lr in (1e-3, 1e-4)
+    )
+    assert one.key == row_key(new_row(one)) != other.key == row_key(new_row(other))
