@@ -142,6 +142,8 @@ def make_originals(kinds: list[Kind], folder: Path) -> None:
             for kind in kinds:
                 (folder / kind.name).mkdir()
                 kind.make(folder / kind.name)
+                shutil.copytree(folder / kind.name, folder / "whole" / kind.name)
+                kind.read(folder / "whole" / kind.name / kind.path)  # what is damaged later must be good now
             os._exit(0)
         except BaseException:
             traceback.print_exc()

@@ -44,7 +44,7 @@ def _graph(*, sparse: bool = False) -> Graph:
     return Graph.from_scipy(adjacency, x, rng.permutation(np.arange(40) % 3), feature_names=names).with_(ids=ids)
 
 
-_ROWS = "".join(f"n{i:02},n{(i * 7 + 3) % 40:02},{i / 8}\n" for i in range(80))
+_ROWS = "".join(f"n{i % 40:02},n{(i * 7 + 3) % 40:02},{i / 8}\n" for i in range(80))
 _NODES = "".join(f"n{i:02},{i * 1.5},{'red' if i % 3 else 'blue'},{i % 4}\n" for i in range(40))
 _EDGES = f"source,target,weight\n{_ROWS}"
 _FEATURES = f"id,size,colour,label\n{_NODES}"
@@ -111,7 +111,7 @@ def _convert(path: Path) -> None:
 def _bench_spec(folder: Path) -> None:
     (folder / "spec.toml").write_text(
         'about = "a"\ntask = "clustering"\nseeds = 2\ndatasets = ["cora"]\n\n'
-        '[[methods]]\nname = "DMAT-i"\nlr = 1e-3\nlayers = [8, 4]\n\n[published]\nfile = "x.csv"\n'
+        '[[methods]]\nname = "DMAT-i"\n[methods.settings]\nlr = 1e-3\nlayers = [8, 4]\n'
     )
 
 
