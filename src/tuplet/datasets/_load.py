@@ -24,7 +24,7 @@ from tuplet._files import locked, put_in_place
 from tuplet.graph import Graph
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.npz import read_npz, write_npz
-from tuplet.io.remote import cache_dir
+from tuplet.io.remote import cache_dir, make_cache
 
 log = logging.getLogger("tuplet")
 WAIT = 600.0  # seconds that a second process waits for the download of the first
@@ -143,7 +143,7 @@ def fetch_dataset(
     ready = cache_dir() / (f"{name}.npz" if entry.content else f"{name}.graph")
     if not force and _is_good(ready, entry):
         return ready
-    _make_cache(ready.parent)
+    make_cache(ready.parent)
     with locked(ready, wait=WAIT):
         if force or not _is_good(ready, entry):  # another process may have fetched it meanwhile
             _fetch(entry, url, ready, progress)
@@ -230,15 +230,6 @@ def _is_good(path: Path, entry: Dataset) -> bool:
         pass
     log.warning("%s is damaged and will be fetched again", path)
     return False
-
-
-def _make_cache(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"The cache folder {folder} cannot be made ({error}). Set TUPLET_CACHE to another."
-        ) from None
 
 
 def content_of(graph: Graph) -> str:

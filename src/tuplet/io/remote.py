@@ -95,7 +95,7 @@ def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> 
     place = home / key / name
     single = list(files) == [""]
     if not place.exists():
-        _make(home)
+        make_cache(home)
         with locked(home / key, wait=3600):
             if not place.exists():
                 with new_folder(home / key) as partial:
@@ -234,7 +234,8 @@ def upload(path: Path, uri: str) -> None:
             raise InputError(f"{_shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
 
 
-def _make(folder: Path) -> None:
+def make_cache(folder: Path) -> None:
+    """Make a folder of the cache, or say how to choose another place."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
