@@ -11,17 +11,19 @@ Names load when they are first used, so that `import tuplet` does not wait for t
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from tuplet._moved import MovedModules
 
 if TYPE_CHECKING:  # the same names as below, for type checkers
+    __version__: str
     from tuplet import baselines as baselines
     from tuplet import losses as losses
     from tuplet import metrics as metrics
     from tuplet._check import InputError as InputError
+    from tuplet._progress import progress_bars as progress_bars
     from tuplet.datasets import load_dataset as load_dataset
     from tuplet.evaluation import theory as theory
     from tuplet.evaluation.tasks import classify_nodes as classify_nodes
@@ -64,6 +66,7 @@ _HOMES = {
     "train": "tuplet.training.loop",
     "TrainConfig": "tuplet.training.config",
     "report": "tuplet.pages",
+    "progress_bars": "tuplet._progress",
 }
 _MODULES = {
     "baselines": "tuplet.baselines",
@@ -75,20 +78,32 @@ _MODULES = {
 }
 
 sys.meta_path.append(MovedModules())
-try:
-    __version__ = version("tuplet")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+source"
+# OpenMP reads it when it is loaded. Threads that spin while they wait keep each other from working where processes
+# share a machine: training was seven times slower there.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 __all__ = [*_HOMES, *_MODULES]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("tuplet")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0+source"
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name in _HOMES:
+        if name == "__version__":
+            value = _version()
+        elif name in _HOMES:
             value = getattr(importlib.import_module(_HOMES[name]), name)
         elif name in _MODULES:
             value = importlib.import_module(_MODULES[name])
+        elif name == "__version__":
+            value = _version()
         else:
             raise AttributeError(f"module 'tuplet' has no attribute {name!r}")
         globals()[name] = value
@@ -96,4 +111,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

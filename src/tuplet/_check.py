@@ -9,12 +9,14 @@ import difflib
 import math
 import operator
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
+if TYPE_CHECKING:  # the command line's help does not wait for NumPy
+    import numpy as np
 
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ def option(name: str, value: Any = None) -> str:
     >>> token = SPELLING.set("flags")
     >>> option("unmatched", "keep"), option("header", False), option("columns", ["a", "b"]), option("label")
     ('--unmatched keep', '--no-header', '--columns a,b', '--label ..')
+    >>> option("roles", {"size": "number", "my kind": "category"})
+    '--roles "size=number,my kind=category"'
     >>> SPELLING.reset(token)
     """
     if SPELLING.get() != "flags":
@@ -45,11 +49,15 @@ def option(name: str, value: Any = None) -> str:
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     if isinstance(value, str) or value is None:
-        return f"--{flag} {'..' if value is None else value}"
-    return f"--{flag} {','.join(map(str, value))}" if isinstance(value, Iterable) else f"--{flag} {value}"
+        text = ".." if value is None else f'"{value}"' if " " in value else value
+        return f"--{flag} {text}"
+    if isinstance(value, Mapping):
+        value = [f"{key}={one}" for key, one in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, Iterable) else str(value)
+    return f'--{flag} "{text}"' if " " in text else f"--{flag} {text}"
 
 
-def nearest(value: Any, known: Iterable[Any]) -> str:
+def did_you_mean(value: Any, known: Iterable[Any]) -> str:
     """ " Did you mean 'x'?" for the known name that is most like `value`; nothing if none is."""
     near = difflib.get_close_matches(str(value), [str(name) for name in known], n=1, cutoff=0.4)
     return f" Did you mean {near[0]!r}?" if near else ""
@@ -83,8 +91,8 @@ def check_number(
     """`value` as a finite float within the interval; `open_*` leaves the end point out."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number, got {value!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, got {str(value)[:80]!r}.") from None
     too_low = number <= low if open_low else number < low
     too_high = number >= high if open_high else number > high
     if not math.isfinite(number) or too_low or too_high:
@@ -99,7 +107,7 @@ def check_choice(name: str, value: T, choices: Iterable[T]) -> T:
     if value in known:
         return value
     raise InputError(
-        f"{name} {value!r} is not known.{nearest(value, known)} Choose one of: {', '.join(map(str, known))}."
+        f"{name} {value!r} is not known.{did_you_mean(value, known)} Choose one of: {', '.join(map(str, known))}."
     )
 
 
@@ -107,12 +115,18 @@ def check_finite(
     name: str, values: np.ndarray[Any, Any], hint: str = "Remove or replace these values first."
 ) -> None:
     """Raise if `values` holds NaN or infinity, with the count and the first place. Blockwise: no n x f mask."""
+    import numpy as np
+
+    from tuplet._memory import forget_pages
+
     if values.dtype.kind not in "fc":
         return
     rows = max(1, 2**22 // max(1, int(np.prod(values.shape[1:]))))
     for start in range(0, values.shape[0], rows):
         block = values[start : start + rows]
-        if np.isfinite(block).all():
+        finite = np.isfinite(block).all()
+        forget_pages(values)
+        if finite:
             continue
         bad = np.argwhere(~np.isfinite(block))
         where = bad[0] + np.r_[start, np.zeros(values.ndim - 1, dtype=int)]
@@ -122,6 +136,8 @@ def check_finite(
 
 def check_labels(name: str, y: Any, n: int) -> np.ndarray[Any, Any]:
     """`y` as int64 (n,), classes 0.. and -1 for unknown."""
+    import numpy as np
+
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise InputError(
@@ -135,6 +151,15 @@ def check_labels(name: str, y: Any, n: int) -> np.ndarray[Any, Any]:
     return labels
 
 
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file or folder of that name; False also for names that no file can have.
+
+    >>> is_there("x" * 5000)
+    False
+    """
+    return os.path.exists(path)  # noqa: PTH110 (Path.exists raises where the name is too long)
+
+
 def check_out_path(path: str | os.PathLike[str]) -> Path:
     """`path` as a Path whose parent exists and can be written to."""
     target = Path(path)
@@ -143,8 +168,12 @@ def check_out_path(path: str | os.PathLike[str]) -> Path:
         raise InputError(
             f"The folder {parent} does not exist. Make it first, or choose another place for {target.name}."
         )
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"The folder {parent} cannot be written to. Choose another place for {target.name}.")
+    try:
+        with tempfile.TemporaryFile(dir=parent):  # rights alone do not tell: full, read-only, of the system
+            pass
+    except OSError as error:
+        why = f"cannot be written to ({error.strerror})"
+        raise InputError(f"The folder {parent} {why}. Choose another place for {target.name}.") from None
     return target
 
 

@@ -14,7 +14,7 @@ import shutil
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages
 
 # What NumPy, zipfile and zlib raise on bytes that are not what they should be.
 DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, RuntimeError)
@@ -39,13 +40,10 @@ def new_file(target: Path) -> Iterator[Path]:
     """A path beside `target` to write to; it becomes `target` at the end and is removed if anything fails."""
     partial = _part(target)
     try:
-        yield partial
-        _sync(partial)
-        partial.replace(target)
-    except Exception as error:
-        if not _is_io(error):
-            raise
-        raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
+        with writing(target):
+            yield partial
+            _sync(partial)
+            partial.replace(target)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -57,17 +55,25 @@ def new_folder(target: Path) -> Iterator[Path]:
     partial = _part(target)
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir()
-        yield partial
-        for file in partial.iterdir():
-            _sync(file)
-        put_in_place(partial, target)
+        with writing(target):
+            partial.mkdir()
+            yield partial
+            for file in partial.iterdir():
+                _sync(file)
+            put_in_place(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """What the system says against writing, such as a full disk, becomes an InputError that names `target`."""
+    try:
+        yield
     except Exception as error:
         if not _is_io(error):
             raise
         raise InputError(f"{target} cannot be written ({error}). Free or choose another place.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _is_io(error: Exception) -> bool:
@@ -159,12 +165,14 @@ def locked(target: Path, *, wait: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def file_sum(path: Path) -> str:
-    """blake2b (16 bytes) of all bytes of a file."""
+def file_sum(path: Path, told: Callable[[int], None] | None = None) -> str:
+    """blake2b (16 bytes) of all bytes of a file; `told` is called with the size of every block that was read."""
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)
+            if told is not None:
+                told(len(block))
     return digest.hexdigest()
 
 
@@ -194,3 +202,60 @@ def open_array(path: Path) -> NDArray[Any]:
     with path.open("rb") as file:
         shape = read_header(file)[0]
     return np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def placed(folder: Path, arrays: Mapping[str, Any]) -> dict[str, str]:
+    """Where each array lies as an .npy file; those that lie in none are written into `folder`."""
+    places = {}
+    for name, array in arrays.items():
+        path = file_of(array)
+        if path is None:
+            path = (folder / f"of-{name}.npy").resolve()
+            if not path.exists():  # it has its name only when it is whole, and the folder belongs to this content
+                with new_file(path) as partial:
+                    save_array(partial, array)
+        places[name] = str(path)
+    return places
+
+
+def file_of(array: Any) -> Path | None:
+    """The .npy file of which `array` is the unchanged memory map, or None."""
+    owner = array
+    while owner is not None and not isinstance(owner, np.memmap):
+        owner = getattr(owner, "base", None)
+    if owner is None or owner.mode == "c" or owner.filename is None or not array.flags.c_contiguous:
+        return None
+    path = Path(owner.filename).resolve()
+    try:
+        stored = open_array(path)
+    except (OSError, ValueError):
+        return None
+    return path if stored.shape == array.shape and stored.dtype == array.dtype else None
+
+
+def content_key(settings: str, arrays: list[Any]) -> str:
+    """32 hex digits that change with the settings and with any byte, type or shape of the arrays.
+
+    An array is dense, CSR, a memory map, or None.
+
+    >>> content_key("a", [np.zeros(3)]) == content_key("a", [np.zeros(3)]) != content_key("a", [np.zeros(4)])
+    True
+    """
+    from xxhash import xxh3_128
+
+    digest = xxh3_128(settings.encode())
+    for array in arrays:
+        for part in _dense_parts(array):
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            rows = max(1, BLOCK // max(1, part[:1].nbytes))
+            for start in range(0, len(part), rows):
+                digest.update(np.ascontiguousarray(part[start : start + rows]).data)
+                forget_pages(part)
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def _dense_parts(array: Any) -> list[Any]:
+    if array is None:
+        return []
+    return [array.indptr, array.indices, array.data] if hasattr(array, "indptr") else [array]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@lru_cache(maxsize=1024)
 def seed_of(seed: int, name: str) -> int:
     """A 63-bit integer that depends on both `seed` and the stream's `name`."""
     words = np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1, np.uint64)

@@ -13,16 +13,18 @@ import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_GROUPS = Path("/sys/fs/cgroup")
+_GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _LIMITS = ("TUPLET_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _lock = threading.RLock()
 _pool: tuple[int, int, ThreadPoolExecutor] | None = None  # process, threads, pool
@@ -55,7 +57,7 @@ def over(
     if wanted <= 1 or getattr(_inside, "pool", False):
         return [function(piece) for piece in todo]
     with one_pool() if hold else nullcontext():
-        return list(_executor(wanted).map(_marked(function), todo))
+        return list(_executor(wanted).map(_marked(function, hold), todo))
 
 
 @contextmanager
@@ -104,9 +106,13 @@ def _executor(threads: int) -> ThreadPoolExecutor:
         return _pool[2]
 
 
-def _marked(function: Callable[[T], R]) -> Callable[[T], R]:
+def _marked(function: Callable[[T], R], hold: bool) -> Callable[[T], R]:
+    torch = sys.modules.get("torch") if hold else None
+
     def marked(piece: T) -> R:
         _inside.pool = True
+        if torch is not None:  # MKL counts threads for each thread that calls it: a new one would use all cores, and
+            torch.set_num_threads(1)  # the bits of a product depend on that
         return function(piece)
 
     return marked
@@ -119,13 +125,38 @@ def _affinity() -> int:
 
 
 def _quota() -> int | None:
-    """Cores that the cgroup may use, of version 2 (`cpu.max`) or 1; None without a limit."""
+    """Cores that the cgroup of this process, or one around it, may use; None without a limit. Read once a second."""
+    return _quota_at(_GROUPS, _OWN_GROUP, int(time.monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _quota_at(groups: Path, own: Path, second: int) -> int | None:
+    found = [_limit(folder) for folder in _group_folders(groups, own)]
+    return min((limit for limit in found if limit is not None), default=None)
+
+
+def _group_folders(groups: Path, own: Path) -> list[Path]:
+    """Folders of the process' cgroups, of version 2 and of the cpu controller of version 1, and of those around."""
+    folders = [groups, groups / "cpu"]
     try:
-        if (_GROUPS / "cpu.max").exists():
-            quota, period = (_GROUPS / "cpu.max").read_text().split()
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        lines = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers == "" or "cpu" in controllers.split(","):
+            inner = (groups / "cpu" if controllers else groups) / path.strip("/")
+            folders += [inner, *(above for above in inner.parents if groups in above.parents)]
+    return folders
+
+
+def _limit(folder: Path) -> int | None:
+    """Cores by the quota in one cgroup's folder (`cpu.max`, or version 1's two files)."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
         else:
-            quota = (_GROUPS / "cpu" / "cpu.cfs_quota_us").read_text()
-            period = (_GROUPS / "cpu" / "cpu.cfs_period_us").read_text()
+            quota = (folder / "cpu.cfs_quota_us").read_text()
+            period = (folder / "cpu.cfs_period_us").read_text()
         return math.ceil(int(quota) / int(period)) if int(quota) > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
         return None  # "max", or no such file

@@ -8,23 +8,18 @@ pointers need 64 bits, and always stores a value for each edge. Here row pointer
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_finite, check_labels
+from tuplet._check import check_labels
 from tuplet._html import table
-
-log = logging.getLogger("tuplet")
-
-LARGEST, SMALLEST = 1e15, 1e-15  # sizes of the largest feature whose squares, summed over columns, fit float32
-
-Features: TypeAlias = "NDArray[Any] | sp.csr_array"
+from tuplet._memory import forget_pages
+from tuplet.graph._checks import Features, checked_adjacency, checked_features, checked_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +52,7 @@ class Graph:
     label_names: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = field(default=())
     preparation: Any = None  # how a table's columns became x (io.preparation); None for a plain matrix
+    label_column: str = ""  # of the table that the labels come from
     split: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @classmethod
@@ -72,13 +68,14 @@ class Graph:
         label_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
         preparation: Any = None,
+        label_column: str = "",
     ) -> Graph:
         """A checked graph from any SciPy sparse matrix or square array.
 
         Duplicate entries are summed, zeros and self loops dropped. An undirected graph (the default) is
         symmetrised: an edge that is stored in one direction counts in both, with the larger weight.
         """
-        matrix = _checked_adjacency(adj)
+        matrix = checked_adjacency(adj)
         if not directed:
             matrix = sp.csr_array(matrix.maximum(matrix.T))
         matrix.sort_indices()
@@ -90,12 +87,13 @@ class Graph:
             weights=None if unweighted else matrix.data.astype(np.float32),
             x=None if x is None else checked_features(x, n),
             y=None if y is None else check_labels("y", y, n),
-            ids=None if ids is None else _checked_ids(ids, n),
+            ids=None if ids is None else checked_ids(ids, n),
             directed=directed,
             name=name,
             label_names=tuple(label_names),
             feature_names=tuple(feature_names),
             preparation=preparation,
+            label_column=label_column,
         )
 
     @classmethod
@@ -238,79 +236,6 @@ class Graph:
         return table(f"Graph {self.name}".strip(), rows)
 
 
-def checked_features(x: Any, n: int) -> Features:
-    """`x` as float16/32/64 (n, f), dense or CSR, all values finite. Other number types become float32."""
-    if sp.issparse(x):
-        matrix = sp.csr_array(x)
-        values = matrix.data
-    else:
-        matrix = values = np.asanyarray(x)
-        if matrix.dtype.kind not in "fiub":
-            raise InputError(
-                f"x must hold numbers, got {matrix.dtype}. Encode text or categories first (read_graph does)."
-            )
-    if matrix.ndim != 2 or matrix.shape[0] != n:
-        raise InputError(
-            f"x has shape {matrix.shape} but the graph has {n} nodes. "
-            "Give one feature row for each node, in node order; read_graph(..., missing='zero') fills absent rows."
-        )
-    if matrix.shape[1] == 0:
-        raise InputError("x has no columns. Give at least one feature, or x=None.")
-    check_finite("x", values)
-    check_size(values)
-    if matrix.dtype.kind != "f":
-        matrix = matrix.astype(np.float32)
-    return matrix
-
-
-def check_size(values: NDArray[Any]) -> None:
-    """Raise where squares of the features would leave float32: every vector would come out the same, or infinite."""
-    step = max(1, 2**22 // max(1, int(np.prod(values.shape[1:]))))
-    largest = 0.0
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        largest = max(largest, abs(float(block.max(initial=0))), abs(float(block.min(initial=0))))
-    if largest > LARGEST or 0 < largest < SMALLEST:
-        raise InputError(
-            f"The largest feature is {largest:.3g} in size; between {SMALLEST:g} and {LARGEST:g} it can be computed "
-            "with. Scale the columns first, for example x / abs(x).max(axis=0)."
-        )
-
-
-def _checked_adjacency(adj: Any) -> sp.csr_array:
-    given = adj if sp.issparse(adj) else np.asarray(adj)
-    if given.dtype.kind not in "fiub":
-        raise InputError(f"The adjacency must hold numbers, got {given.dtype}.")
-    matrix = sp.csr_array(given)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"The adjacency has shape {matrix.shape}. It must be square: one row and one column a node.")
-    if matrix.shape[0] < 2:
-        raise InputError(f"The graph has {matrix.shape[0]} nodes. At least 2 are needed.")
-    matrix = matrix.astype(np.float32)
-    check_finite("The adjacency", matrix.data)
-    matrix.sum_duplicates()
-    if matrix.nnz and matrix.data.min() < 0:
-        raise InputError(f"The adjacency holds the negative weight {matrix.data.min():g}. Weights must be 0 or more.")
-    loops = int(np.count_nonzero(matrix.diagonal()))
-    if loops:
-        log.info("dropped %d self loops", loops)
-        matrix.setdiag(0)
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def _checked_ids(ids: Any, n: int) -> NDArray[Any]:
-    array = np.asarray(ids)
-    if array.shape != (n,):
-        raise InputError(f"ids has shape {array.shape} but the graph has {n} nodes. Give one id a node.")
-    values, counts = np.unique(array, return_counts=True)
-    if len(values) != n:
-        raise InputError(
-            f"{n - len(values)} node ids are repeated, for example {values[counts.argmax()]!r}. Ids must be unique."
-        )
-    return array
-
-
 def _hash_array(digest: Any, array: Any) -> None:
     """Feed dtype, shape and bytes of `array` (may be None or a memory map) in blocks of rows."""
     if array is None:
@@ -320,3 +245,4 @@ def _hash_array(digest: Any, array: Any) -> None:
     rows = max(1, 2**24 // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
         digest.update(np.ascontiguousarray(array[start : start + rows]).data)
+        forget_pages(array)

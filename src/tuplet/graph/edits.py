@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet.graph._graph import Graph
 
-Row = tuple[NDArray[np.int64], NDArray[np.float32]]
+AdjacencyRow = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class Overlay:
@@ -20,10 +20,10 @@ class Overlay:
         if graph.directed:
             raise InputError("Rows of a directed graph cannot be updated locally. Filter the whole graph again.")
         self.graph, self.loop, self.n = graph, loop, graph.n_nodes
-        self.changed: dict[int, Row] = {}
+        self.changed: dict[int, AdjacencyRow] = {}
         self.base_degrees = None if graph.weights is None else _positive(graph.degrees + loop)
 
-    def row(self, u: int) -> Row:
+    def row(self, u: int) -> AdjacencyRow:
         """Neighbours (ascending) and weights of node u."""
         found = self.changed.get(u)
         if found is not None:
@@ -36,7 +36,7 @@ class Overlay:
     def add_nodes(self, count: int) -> NDArray[np.int64]:
         """Append nodes without edges; their numbers."""
         new = np.arange(self.n, self.n + count)
-        empty: Row = (np.zeros(0, np.int64), np.zeros(0, np.float32))
+        empty: AdjacencyRow = (np.zeros(0, np.int64), np.zeros(0, np.float32))
         self.changed |= dict.fromkeys(new.tolist(), empty)
         self.n += count
         return new
@@ -128,7 +128,9 @@ def _positive(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     return degrees
 
 
-def _merged(row: Row, columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[Row, NDArray[np.float64]]:
+def _merged(
+    row: AdjacencyRow, columns: NDArray[np.int64], values: NDArray[np.float32]
+) -> tuple[AdjacencyRow, NDArray[np.float64]]:
     """The row with weights set (0: removed), and the difference that each made."""
     old_columns, old_values = row
     place = np.searchsorted(old_columns, columns)

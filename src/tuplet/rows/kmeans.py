@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_finite, check_int
+from tuplet._memory import forget_pages, mapped_file
 from tuplet._seed import seed_of, stream
 from tuplet._threads import one_pool, over
 
@@ -29,8 +30,8 @@ _SAMPLE, _SAMPLE_EACH = 16_384, 256  # rows of the starts, at least; for each cl
 _SEEDING = 2048  # rows of k-means++, at least; 64 for each cluster
 _KEPT = 3  # starts that go on over all rows
 _SHORT = 10  # steps of a start on a sample; of fewer rows, until it settles
-_STEPS = 300  # at most
-_SETTLED = 1e-4  # share of rows that still change their cluster
+STEPS = 300  # at most
+SETTLED = 1e-4  # share of rows that still change their cluster
 _NEAR_BEST = 0.95  # a larger k must gain more than 5% of silhouette
 _BLOCK = 2**19  # numbers in a block of rows: its products stay in cache
 _AT_ONCE = 64  # blocks whose sums are held together
@@ -109,32 +110,34 @@ def kmeans(
         from tuplet.rows._kmeans_gpu import refine_on_gpu
 
         centres = [start.centres for start in starts]
-        return Clusters(*refine_on_gpu(rows, centres, unit_rows and rows is z, _SETTLED, _STEPS))
-    found = [lloyd(rows, start.centres, unit_rows=unit_rows and rows is z, steps=_STEPS) for start in starts]
+        return Clusters(*refine_on_gpu(rows, centres, unit_rows and rows is z, SETTLED, STEPS))
+    found = [lloyd(rows, start.centres, unit_rows=unit_rows and rows is z, steps=STEPS) for start in starts]
     return min(found, key=lambda clusters: clusters.inertia)
 
 
 def lloyd(
-    rows: Any, centres: Floats, *, unit_rows: bool = False, steps: int = _STEPS, settled: float = _SETTLED
+    rows: Any, centres: Floats, *, unit_rows: bool = False, steps: int = STEPS, settled: float = SETTLED
 ) -> Clusters:
     """Lloyd's algorithm from `centres` (k, d) on dense `rows` (n, d), read in blocks of rows and never copied.
 
     It ends where at most the share `settled` of the rows changes its cluster. Empty clusters keep their centre.
     """
     state = _State.begin(rows, centres, unit_rows)
-    blocks = state.blocks()
     for step in range(steps):
-        work, moved = state.assign if step else state.assign_all, 0
-        for first in range(0, len(blocks), _AT_ONCE):
-            for part in over(work, blocks[first : first + _AT_ONCE]):
-                moved += part.moved
-                state.sums += part.sums
-                state.counts += part.counts
-                state.squares += 0.0 if step else part.squares
+        moved = state.sweep(first=step == 0)
         state.update()
         if moved <= settled * len(state.near):
             break
     return Clusters(state.near, state.centres, state.inertia())
+
+
+def assigned(
+    rows: Any, centres: Floats, *, unit_rows: bool = False
+) -> tuple[Labels, NDArray[np.float64], Labels, float]:
+    """The nearest centre of each row; sums (k, d) and counts (k,) of the clusters, and all rows' squared lengths."""
+    state = _State.begin(rows, centres, unit_rows)
+    state.sweep(first=True)
+    return state.near, state.sums, state.counts, state.squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +189,18 @@ class _State:
         k, d = self.centres.shape
         step = max(256, 4 * k, _BLOCK // max(k, d))
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+    def sweep(self, *, first: bool) -> int:
+        """Assign all rows, block by block, into sums and counts; how many have changed their cluster."""
+        work, moved, blocks = self.assign_all if first else self.assign, 0, self.blocks()
+        for start in range(0, len(blocks), _AT_ONCE):
+            for part in over(work, blocks[start : start + _AT_ONCE]):
+                moved += part.moved
+                self.sums += part.sums
+                self.counts += part.counts
+                self.squares += part.squares if first else 0.0
+            forget_pages(self.rows)
+        return moved
 
     def assign_all(self, block: slice) -> _Part:
         return self._assign(block, np.arange(block.stop - block.start))
@@ -246,10 +261,14 @@ def _half_gaps(centres: Floats) -> Floats:
 
 def _starts(rows: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> list[Clusters]:
     """Clusters of a sample of rows (of all, where they are few), one start a thread; the best few, best first."""
-    sample = np.ascontiguousarray(scale_rows(_sampled(rows, max(_SAMPLE, _SAMPLE_EACH * k), seed), unit_rows))
-    whole = len(sample) == rows.shape[0]
+    sample = np.ascontiguousarray(scale_rows(_sampled(rows, sample_size(k), seed), unit_rows))
+    return starts_on(sample, k, seed, n_init, whole=len(sample) == rows.shape[0])
+
+
+def starts_on(sample: Floats, k: int, seed: int, n_init: int, *, whole: bool) -> list[Clusters]:
+    """The best few starts on a sample, best first; where it is the `whole`, only the best, which is settled."""
     seeding = _sampled(sample, max(_SEEDING, 64 * k), seed)
-    steps = _STEPS if whole else _SHORT
+    steps = STEPS if whole else _SHORT
 
     def start(number: int) -> Clusters:
         rng = stream(seed, f"kmeans {number}")
@@ -331,8 +350,6 @@ def margins(rows: Any, centres: NDArray[Any]) -> NDArray[Any]:
 
 def _in_memory(z: Any) -> bool:
     """Whether a scaled copy of `z` may be held."""
-    from tuplet._memory import mapped_file
-
     return mapped_file(z) is None and bool(z.size * 4 <= WHOLE_BYTES)
 
 
@@ -360,12 +377,22 @@ def _sparse(rows: Any, k: int, seed: int, n_init: int) -> Clusters:
 
 
 def _sampled(z: Any, size: int, seed: int) -> Any:
-    if z.shape[0] <= size:
-        return z
-    return z[np.sort(stream(seed, "kmeans sample").choice(z.shape[0], size, replace=False, shuffle=False))]
+    return z if z.shape[0] <= size else z[sample_places(z.shape[0], size, seed)]
 
 
-def nearest(rows: Any, centres: NDArray[np.float32]) -> NDArray[np.int64]:
+def sample_size(k: int) -> int:
+    """Rows of the sample that the starts are made on."""
+    return max(_SAMPLE, _SAMPLE_EACH * k)
+
+
+def sample_places(n: int, size: int, seed: int) -> Labels:
+    """Which of n rows are in a sample, in order; all where there are no more."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(stream(seed, "kmeans sample").choice(n, size, replace=False, shuffle=False))
+
+
+def nearest_centre(rows: Any, centres: NDArray[np.float32]) -> NDArray[np.int64]:
     """Index of the nearest centre (k, d) of each row (b, d)."""
     closeness = rows @ centres.T
     closeness -= np.sum(centres**2, axis=1) / 2

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from tuplet._check import check_int
 from tuplet._seed import stream
 from tuplet._threads import over
+from tuplet.rows.blocks import blocks, gathered, summed
 
 Floats = NDArray[np.float32]
-BLOCK_VALUES = 2**20  # matrix values handled at once, by one thread
 EXACT_UP_TO = 1500  # rows or columns; below, the small eigenproblem is as fast as the random projections
+WHOLE_UP_TO = 256  # columns of an operator that are all taken, at once, where that is less work than the iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +62,35 @@ def operator_svd(
 ) -> SVD:
     """The same of an (n, f) matrix H that is known by `forward`, q (f, c) -> H q, and `backward`, y (n, c) -> H' y.
 
-    Subspace iteration from d + `extra` random columns (Halko, Martinsson and Tropp, 2011). What `forward` returns is
-    changed in place. Memory: one array of n and one of f rows.
+    Subspace iteration from d + `extra` random columns (Halko, Martinsson and Tropp, 2011); exact where f is small.
+    What `forward` returns is changed in place. Memory: one array of n and one of f rows.
     """
     d = check_int("d", d, maximum=min(shape))
-    width = min(d + extra, *shape)
-    q = stream(seed, "svd").standard_normal((shape[1], width), dtype=np.float32)
-    for _ in range(iterations):
+    q, rounds = first_columns(shape, d + extra, iterations, seed)
+    for _ in range(rounds):
         q = orthonormal(backward(orthonormal(forward(q))))
     q = orthonormal(q)
     y = forward(q)
-    squares, turn = np.linalg.eigh(_gram(y))
+    squares, turn = np.linalg.eigh(gram(y))
     values = np.sqrt(squares.clip(min=0))[::-1][:d]
     turn = turn[:, ::-1][:, :d]
     safe = np.where(values > 1e-6 * values[0], values, np.inf) if values[0] > 0 else np.full(d, np.inf)
     left, right = times(y, turn / safe), times(q, turn)
     return _signed(left, values, right)
+
+
+def first_columns(shape: tuple[int, int], width: int, iterations: int, seed: int) -> tuple[Floats, int]:
+    """The columns (f, c) that a subspace iteration on (n, f) starts from, and how many rounds it needs.
+
+    `width` random ones, or, where one product with all f columns is less work than the rounds, all and no round.
+
+    >>> first_columns((1000, 3), 2, 2, seed=0)[1], first_columns((1000, 300), 20, 2, seed=0)[1]
+    (0, 2)
+    """
+    f, width = shape[1], min(width, *shape)
+    if f <= min(WHOLE_UP_TO, (2 * iterations + 1) * width):
+        return np.eye(f, dtype=np.float32), 0
+    return stream(seed, "svd").standard_normal((f, width), dtype=np.float32), iterations
 
 
 def left_singular_vectors(rows: Any, d: int, *, seed: int = 0) -> Floats:
@@ -103,17 +117,25 @@ def _dense(rows: Any) -> Any:
 
 
 def _signed(left: Any, values: Any, right: Any) -> SVD:
-    """Signs that rounding does not turn: of the largest entries of a right vector (to 1e-4) the first is positive."""
+    right, sign = signed_right(right)
+    return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right)))
+
+
+def signed_right(right: Any) -> tuple[Floats, Floats]:
+    """Right vectors with signs that rounding does not turn, and those signs (d,).
+
+    Of the largest entries of a vector (to 1e-4) the first is positive.
+    """
     size = np.abs(right)
     first = (size >= 0.9999 * size.max(axis=0)).argmax(axis=0)
     sign = np.where(right[first, np.arange(right.shape[1])] < 0, -1, 1).astype(np.float32)
-    return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right * sign)))
+    return np.ascontiguousarray(right * sign, np.float32), sign
 
 
 def orthonormal(y: Floats) -> Floats:
     """Columns that span those of `y` (n, c), orthonormal; written into `y`. Columns without content become 0."""
     for _ in range(2):  # once more, for what rounding left
-        squares, turn = np.linalg.eigh(_gram(y))
+        squares, turn = np.linalg.eigh(gram(y))
         kept = squares > 1e-10 * max(squares[-1], 1e-30)
         factor = (turn * np.where(kept, 1 / np.sqrt(np.where(kept, squares, 1)), 0)).astype(np.float32)
         _turn(y, factor)
@@ -124,7 +146,7 @@ def _turn(y: Floats, factor: Floats) -> None:
     def turned(block: slice) -> None:
         y[block] = y[block] @ factor
 
-    over(turned, _blocks(len(y), y.shape[1]))
+    over(turned, blocks(len(y), y.shape[1]))
 
 
 def times(rows: Any, q: Any) -> Floats:
@@ -132,13 +154,8 @@ def times(rows: Any, q: Any) -> Floats:
     q = np.asarray(q, np.float32)
     if sp.issparse(rows):
         return _sparse_times(rows, q)
-    out = np.empty((rows.shape[0], q.shape[1]), np.float32)
-
-    def product(block: slice) -> None:
-        out[block] = np.asarray(rows[block], np.float32) @ q
-
-    over(product, _blocks(*rows.shape))
-    return out
+    n, f = rows.shape
+    return gathered(lambda block: np.asarray(rows[block], np.float32) @ q, (n, q.shape[1]), f, maps=[rows])
 
 
 def _sparse_times(rows: Any, q: Floats) -> Floats:
@@ -155,31 +172,18 @@ def transposed_times(rows: Any, y: Floats) -> Floats:
     """`rows`.T (f, n) @ `y` (n, c), float32; a memory map is read block by block."""
     if sp.issparse(rows):
         return _sparse_times(rows.T, y)
-    return _summed(
-        lambda block: np.asarray(rows[block], np.float32).T @ y[block],
-        _blocks(*rows.shape),
-        (rows.shape[1], y.shape[1]),
-    ).astype(np.float32)
+    n, f = rows.shape
+
+    def product(block: slice) -> Any:
+        return np.asarray(rows[block], np.float32).T @ y[block]
+
+    return summed(product, n, f, (f, y.shape[1]), maps=[rows, y]).astype(np.float32)
 
 
-def _gram(y: Floats) -> NDArray[np.float64]:
+def gram(y: Floats) -> NDArray[np.float64]:
     def product(block: slice) -> NDArray[np.float64]:
         part = np.asarray(y[block], np.float64)
         squares: NDArray[np.float64] = part.T @ part
         return squares
 
-    return _summed(product, _blocks(len(y), y.shape[1]), (y.shape[1], y.shape[1]))
-
-
-def _summed(product: Callable[[slice], Any], blocks: list[slice], shape: tuple[int, int]) -> NDArray[np.float64]:
-    """The sum of a product over all blocks, added in their order; a few results are held at once."""
-    total = np.zeros(shape)
-    for first in range(0, len(blocks), 16):
-        for part in over(product, blocks[first : first + 16]):
-            total += part
-    return total
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, BLOCK_VALUES // max(1, width))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+    return summed(product, len(y), y.shape[1], (y.shape[1], y.shape[1]))

@@ -25,9 +25,9 @@ def unit_features(x: Any) -> Iterator[Any]:
     system's temporary folder, where its own cannot be written), gone after the block.
     """
     if sp.issparse(x):
-        yield _scaled_sparse(x)
+        yield unit_rows_of(x)
         return
-    factors = 1 / _lengths(x)
+    factors = 1 / unit_lengths(x)
     if np.allclose(factors, 1, rtol=0, atol=1e-6):
         yield x
     elif not isinstance(x, np.memmap):
@@ -37,7 +37,7 @@ def unit_features(x: Any) -> Iterator[Any]:
             yield _scaled_file(x, factors, Path(folder) / "x.npy")
 
 
-def _lengths(x: Any) -> NDArray[np.float64]:
+def unit_lengths(x: Any) -> NDArray[np.float64]:
     """Length of each dense row, 1 for zero rows; in float64, so that nothing overflows."""
     lengths = np.ones(x.shape[0])
     step = max(1, BLOCK_VALUES // x.shape[1])
@@ -48,7 +48,8 @@ def _lengths(x: Any) -> NDArray[np.float64]:
     return lengths
 
 
-def _scaled_sparse(x: Any) -> Any:
+def unit_rows_of(x: Any) -> Any:
+    """The CSR rows scaled to unit length; zero rows stay zero."""
     squares = np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel()
     factors = 1 / np.sqrt(np.where(squares > 0, squares, 1))
     data = (x.data * np.repeat(factors, np.diff(x.indptr))).astype(np.float32)
