@@ -1,0 +1,131 @@
+"""Processes that work together: who this one is among them, and how they exchange tensors.
+
+torch.distributed moves the bytes (gloo on CPUs, NCCL on GPUs); `launch.py` starts the workers. A group of one needs
+neither.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tuplet._check import InputError
+
+_WAIT = datetime.timedelta(minutes=10)  # for the slowest worker
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+
+
+@dataclass(frozen=True)
+class Team:
+    """Worker `rank` of `size`."""
+
+    rank: int = 0
+    size: int = 1
+
+    def gather(self, own: Tensor) -> Tensor:
+        """(k, ...) of each worker -> (k * size, ...) in the order of ranks."""
+        if self.size == 1:
+            return own
+        parts = [torch.empty_like(own) for _ in range(self.size)]
+        torch.distributed.all_gather(parts, own.contiguous())
+        return torch.cat(parts)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag of one of the workers is set; all learn the same."""
+        if self.size == 1:
+            return flag
+        told = torch.tensor([int(flag)], device=_device_of_messages())
+        torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
+        return bool(told.item())
+
+    def least(self, value: int) -> int:
+        """The least of the workers' values."""
+        return int(self._values(value).min())
+
+    def differ(self, value: int) -> bool:
+        """Whether the workers have different values; all learn the same."""
+        found = self._values(value)
+        return bool((found != found[0]).any())
+
+    def _values(self, own: int) -> Tensor:
+        return self.gather(torch.tensor([own], device=_device_of_messages()))
+
+    def deal(self, counts: Any) -> Any:
+        """What each worker will send to this one (size,), where `counts` (size,) is what this one sends to each."""
+        every = self.gather(torch.from_numpy(np.asarray(counts, np.int64))[None])  # (size, size)
+        return every[:, self.rank].numpy()
+
+    def exchange(self, own: Any, sent: list[int], target: Any, come: list[int]) -> None:
+        """Send runs of the rows of `own` to each worker, and fill `target` with the rows of each; arrays."""
+        if self.size == 1:
+            target[...] = own
+            return
+        message, found = torch.from_numpy(np.ascontiguousarray(own)), torch.from_numpy(target)
+        torch.distributed.all_to_all_single(found, message, come, sent)
+
+    def wait(self) -> None:
+        """Wait until all workers have come here."""
+        if self.size > 1:
+            self.any(False)
+
+
+def started_as_worker() -> bool:
+    """Whether this process was started by torch.distributed.run."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ
+
+
+def was_restarted() -> bool:
+    """Whether this worker was started again because it, or another of its launcher, was killed.
+
+    The workers of other launchers are started again too, and are not told: ask all of them.
+    """
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+
+
+@contextmanager
+def joined_team(device: torch.device) -> Iterator[Team]:
+    """This process among its workers, as torch.distributed.run tells it; alone where it was not started so."""
+    if not started_as_worker():
+        yield Team()
+        return
+    _die_with_parent()
+    size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    try:
+        torch.distributed.init_process_group(backend, timeout=_WAIT)
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"Worker {rank} of {size} cannot join the others ({error}).") from None
+    try:
+        yield Team(rank, size)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def local_device(device: str) -> str:
+    """`device`; of several workers on a machine with GPUs each takes its own."""
+    if started_as_worker() and device in ("auto", "cuda") and torch.cuda.is_available():
+        return f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
+    return device
+
+
+def _device_of_messages() -> str:
+    known = torch.distributed.is_initialized()
+    return "cuda" if known and torch.distributed.get_backend() == "nccl" else "cpu"
+
+
+def _die_with_parent() -> None:
+    """A worker whose launcher was killed ends too; it would wait for the others for ever."""
+    try:
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
