@@ -20,6 +20,16 @@ Tick: TypeAlias = Callable[[float], None]
 Engine: TypeAlias = Callable[[int, int, Tick], Block]
 
 
+def cpu_engine(spec: Any, op: Operator, plan: Plan | None, read: Reader, x: Features, columns: int) -> Engine:
+    """The engine of the method in `spec`, which has a GraphFilter's settings; `plan` for the exact one."""
+    if plan is not None:
+        return exact_engine(op, plan, spec.r, read, x, columns)
+    alpha, r_max = spec.weights.values[0], float(spec.r_max or 0)
+    if spec.method == "push":
+        return push_engine(op, alpha, r_max, spec.r, read, x, columns)
+    return bidirectional_engine(op, alpha, r_max, int(spec.n_walks or 0), spec.seed, spec.r, read, x, columns)
+
+
 def exact_engine(op: Operator, plan: Plan, r: float, read: Reader, x: Features, columns: int) -> Engine:
     """Blocked products in float32; holds three blocks of at most `columns` columns."""
     from tuplet.kernels.spmm import hop
@@ -41,13 +51,13 @@ def exact_engine(op: Operator, plan: Plan, r: float, read: Reader, x: Features, 
             tick(done / plan.products)
 
         result, factor = run_series(plan, one_hop, start, one, two)
-        scale_rows(result, after, factor)
+        multiply_rows(result, after, factor)
         return result
 
     return compute
 
 
-def scale_rows(block: Block, scale: Block, factor: float = 1.0) -> None:
+def multiply_rows(block: Block, scale: Block, factor: float = 1.0) -> None:
     """Multiply row u of `block` by factor * scale[u], in place."""
 
     def chunk(start: int, stop: int) -> None:
@@ -71,7 +81,7 @@ def push_engine(
         fill_block(read, x, first, before, start)
         push_columns(reverse, alpha, r_max, start, reserve, residue)
         reserve += np.float32(alpha) * residue
-        scale_rows(reserve, after)
+        multiply_rows(reserve, after)
         tick(1.0)
         return reserve
 
@@ -111,7 +121,7 @@ def bidirectional_engine(
         push_columns(reverse, alpha, r_max, start, reserve, residue[:-1])
         residue[-1] = 0
         hop(bounds, ends, None, share, residue, residue[:-1], reserve, loop=0.0, shift=alpha, keep=1.0)
-        scale_rows(reserve, after)
+        multiply_rows(reserve, after)
         tick(1.0)
         return reserve
 

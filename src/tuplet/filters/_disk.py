@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet._files import file_sum
+from tuplet._files import file_sum, read_header, write_header
 from tuplet._memory import forget_pages, mapped_file
 from tuplet.filters._cpu import Engine, Tick
 from tuplet.filters._read import Block, put_rows
@@ -95,14 +96,14 @@ def run_job(job: DiskJob, engine: Engine, tick: Tick) -> NDArray[Any]:
     """Filter block by block, going on where an earlier run stopped, and return the result as a memory map."""
     blocks = len(job.firsts)
     for i, first in enumerate(job.firsts):
-        if not _is_good(job.part("done", first)):
+        if not is_good(job.part("done", first)):
             _read_ahead(job.part("in", first + job.columns))
             block = engine(first, job.width(first), lambda part, i=i: tick((i + part) / blocks))  # type: ignore[misc]
-            _write_block(job.part("done", first), block, job.dtype)
+            write_block(job.part("done", first), block, job.dtype)
         job.part("in", first).unlink(missing_ok=True)
         tick((i + 1) / blocks)
     _join(job)
-    return _finish(job)
+    return finish(job)
 
 
 def run_whole(job: DiskJob, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
@@ -112,13 +113,14 @@ def run_whole(job: DiskJob, filter_into: Callable[[NDArray[Any]], bool]) -> NDAr
     target = npy.open_memmap(job.folder / "out.npy", "w+", job.dtype, (job.n, job.f))
     if filter_into(target):
         target.flush()
-        return _finish(job)
+        return finish(job)
     del target
     (job.folder / "out.npy").unlink()
     return None
 
 
-def _finish(job: DiskJob) -> NDArray[Any]:
+def finish(job: DiskJob) -> NDArray[Any]:
+    """Put the joined rows in place, remove the parts, and open the rows."""
     (job.folder / "out.npy").replace(job.path)
     shutil.rmtree(job.folder)
     return np.load(job.path, mmap_mode="r")  # type: ignore[no-any-return]
@@ -157,7 +159,7 @@ def open_job(job: DiskJob) -> None:
 
 def split_columns(job: DiskJob, x: NDArray[Any], tick: Tick) -> None:
     """Cut the memory map `x` into one file for each block of columns, reading it once from front to back."""
-    todo = [first for first in job.firsts if not _is_good(job.part("done", first))]
+    todo = [first for first in job.firsts if not is_good(job.part("done", first))]
     files = {first: _Appender(job.part("in", first), (job.n, job.width(first)), x.dtype) for first in todo}
     step = max(1, _CHUNK // max(1, x[:1].nbytes))
     begin = min((file.rows for file in files.values()), default=job.n)
@@ -178,7 +180,7 @@ def read_part(job: DiskJob) -> Any:
 
     def read(start: int, first: int, scale: Block, out: Block) -> None:
         with job.part("in", first).open("rb") as file:
-            shape, _, dtype = _read_header(file)
+            shape, _, dtype = read_header(file)
             file.seek(start * shape[1] * dtype.itemsize, os.SEEK_CUR)
             rows = np.fromfile(file, dtype, out.size).reshape(out.shape)
         np.multiply(rows, scale[start : start + len(out), None], out=out, casting="same_kind")
@@ -198,21 +200,24 @@ def _read_ahead(path: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
-def _write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
-    unfinished = path.with_suffix(".tmp")
+def write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
+    """Write a filtered block and its checksum; it appears whole or not at all."""
+    unfinished = path.with_suffix(f".{socket.gethostname()}-{os.getpid()}")  # two nodes may work on one block
     step = max(1, _CHUNK // block[:1].nbytes)
     with unfinished.open("wb") as file:
-        _write_header(file, block.shape, dtype)
+        write_header(file, block.shape, dtype)
         for start in range(0, len(block), step):
             rows = block[start : start + step]
             target = np.empty(rows.shape, dtype)
             put_rows(target, rows)
             file.write(target.data)
-    path.with_suffix(".sum").write_text(file_sum(unfinished))
+    note = unfinished.with_name(unfinished.name + ".sum")
+    note.write_text(file_sum(unfinished))
+    note.replace(path.with_suffix(".sum"))
     unfinished.replace(path)
 
 
-def _is_good(path: Path) -> bool:
+def is_good(path: Path) -> bool:
     """Whether a filtered block is there and has the bytes that were written; else it is filtered again."""
     if not path.exists():
         return False
@@ -235,7 +240,7 @@ def _join(job: DiskJob) -> None:
     widths = [job.width(first) for first in job.firsts]
     try:
         for file, width in zip(files, widths):
-            _read_header(file)
+            read_header(file)
             file.seek(out.rows * width * size, os.SEEK_CUR)
         for start in range(out.rows, job.n, rows):
             count = min(rows, job.n - start)
@@ -255,10 +260,10 @@ class _Appender:
         if not path.exists():
             fresh = path.with_suffix(".head")
             with fresh.open("wb") as file:
-                _write_header(file, shape, dtype)
+                write_header(file, shape, dtype)
             fresh.replace(path)
         self.file = path.open("r+b", buffering=0)
-        _read_header(self.file)
+        read_header(self.file)
         self.header = self.file.tell()
         self.rows = (path.stat().st_size - self.header) // self.row_bytes
         self.file.seek(self.header + self.rows * self.row_bytes)
@@ -273,12 +278,3 @@ class _Appender:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
-
-
-def _write_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
-
-
-def _read_header(file: Any) -> Any:
-    npy.read_magic(file)
-    return npy.read_array_header_1_0(file)

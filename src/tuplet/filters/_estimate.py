@@ -6,20 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
-class FilterEstimate:
-    """Cost of one `GraphFilter.transform`.
-
-    `products`: sparse products a column (0 for push). `memory`: bytes beside the graph and its features, with the
-    result in memory; `streamed`: the least with `out=`. `disk`: bytes at the worst moment with `out=`. `seconds`: a
-    range (low, high); the machine, and for push the features, decide where in it the truth lies.
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """`memory`: bytes beside the graph and its features, all in memory; `streamed`: the least where rows go to files;
+    `disk`: bytes of files then, at the worst moment. `seconds`: a range (low, high).
     """
 
-    method: str
-    device: str
-    products: int
-    rows: int
-    columns: int
     memory: int
     streamed: int
     disk: int
@@ -29,13 +21,31 @@ class FilterEstimate:
         """The fields as plain values."""
         return {**self.__dict__, "seconds": list(self.seconds)}
 
-    def __str__(self) -> str:
-        low, high = (_time(s) for s in self.seconds)
+    def text(self, streaming: str) -> str:
+        """The cost for people; `streaming` says what sends the rows to files."""
+        low, high = (time_text(s) for s in self.seconds)
         return (
-            f"{self.rows} x {self.columns} rows by {self.method} on {self.device}, {self.products} products: "
-            f"{low} to {high}, {_size(self.memory)} of memory; "
-            f"with out= {_size(self.streamed)} at least, and {_size(self.disk)} of disk"
+            f"{low} to {high}, {size_text(self.memory)} of memory; {streaming} {size_text(self.streamed)} at least, "
+            f"and {size_text(self.disk)} of disk"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterEstimate(Cost):
+    """Cost of one `GraphFilter.transform`; `products`: sparse products a column (0 for push).
+
+    The machine, and for push the features, decide where between the two `seconds` the truth lies.
+    """
+
+    method: str
+    device: str
+    products: int
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        what = f"{self.rows} x {self.columns} rows by {self.method} on {self.device}, {self.products} products"
+        return f"{what}: {self.text('with out=')}"
 
 
 def exact_seconds(products: int, stored: int, n: int, f: int, device: str, threads: int) -> tuple[float, float]:
@@ -58,7 +68,8 @@ def push_seconds(degree_mass: float, alpha: float, r_max: float, n: int, f: int,
     return 2e-9 * n * f / threads, 0.5 + (2e-8 * n + 2e-8 * edges) * f / threads
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
+    """Bytes for people, as 1.5 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -66,7 +77,8 @@ def _size(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Seconds for people, as 3 min."""
     if seconds < 120:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"

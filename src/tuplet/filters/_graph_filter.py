@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,16 +20,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_int, check_number, check_out_path
-from tuplet._files import locked
+from tuplet._files import file_of, locked, writing
 from tuplet._memory import mapped_file
+from tuplet.engines import check_engine
 from tuplet.filters._backends import choose_device
-from tuplet.filters._content import content_key, is_kept, keep
 from tuplet.filters._estimate import FilterEstimate, exact_seconds, push_seconds
 from tuplet.filters._operator import make_plan
 from tuplet.filters._read import checked_map
 from tuplet.filters._reduce import REDUCTIONS
-from tuplet.filters._run import SLACK, free_width, run_filter
+from tuplet.filters._run import SLACK, rows_key, run_filter
+from tuplet.filters.content import is_kept, keep
 from tuplet.filters.weights import Weights, ppr
+from tuplet.filters.widths import free_width
 from tuplet.graph import Features, Graph, check_size, checked_features
 
 log = logging.getLogger("tuplet")
@@ -135,6 +138,7 @@ class GraphFilter:
         cache: str | os.PathLike[str] | None = None,
         dtype: str = "float32",
         progress: Progress | None = None,
+        engine: str = "local",
     ) -> NDArray[Any]:
         """The filtered rows (n, f). `x` (n, f) takes the place of `graph.x`.
 
@@ -142,18 +146,36 @@ class GraphFilter:
         memory, and a run that was killed goes on where it was. `memory="4GB"` bounds the memory of the process. With
         `cache=folder` the rows are kept there with a checksum, and found again by all of the graph, the features and
         the settings; damaged ones are filtered again. `dtype="float16"`
-        halves the rows' bytes; the products stay float32, and the trainer reads either.
+        halves the rows' bytes; the products stay float32, and the trainer reads either. `engine="ray"` or
+        "ray://host:port" filters blocks of columns on the nodes of a cluster, which must all see the files of graph
+        and rows; the same bits come out.
         """
+        check_engine(engine)
         kind = np.dtype(check_choice("dtype", dtype, ("float32", "float16")))
         features = self._features(graph, x)
         if cache is not None:
             if out is not None:
                 raise InputError("Give out= or cache=, not both: the cache chooses its own file names.")
-            return self._cached(graph, features, Path(cache), memory, kind, progress)
-        if out is None:
+            return self._cached(graph, features, Path(cache), memory, kind, progress, engine)
+        if out is None and engine == "local":
             return run_filter(self, graph, features, None, memory, kind, progress)
-        with locked(check_out_path(out)):
-            return run_filter(self, graph, features, out, memory, kind, progress)
+        if out is None:
+            return self._by_way_of_a_file(graph, features, memory, kind, progress, engine)
+        with locked(check_out_path(out)), writing(Path(out)):
+            return run_filter(self, graph, features, out, memory, kind, progress, engine)
+
+    def _by_way_of_a_file(
+        self, graph: Graph, x: Features, memory: Any, kind: np.dtype[Any], progress: Progress | None, engine: str
+    ) -> NDArray[Any]:
+        """The rows in memory, by tasks that write beside the graph's files; a killed run is found again there."""
+        home = file_of(graph.indices)
+        folder = Path(tempfile.gettempdir()) if home is None else home.parent.parent
+        file = folder / f".filtered-{rows_key(self, graph, x, kind)}.npy"
+        with locked(file), writing(file):
+            run_filter(self, graph, x, file, memory, kind, progress, engine)
+            rows: NDArray[Any] = np.load(file)
+            file.unlink()
+            return rows
 
     def _cached(
         self,
@@ -163,22 +185,25 @@ class GraphFilter:
         memory: int | str | None,
         kind: np.dtype[Any],
         progress: Progress | None,
+        engine: str = "local",
     ) -> NDArray[Any]:
         """The rows from the cache; of several processes that want the same rows one filters, the others wait."""
         _make_folder(folder)
-        settings = repr((sorted(self.settings().items()), str(kind), graph.directed))
-        file = folder / f"filtered-{content_key(settings, [graph.indptr, graph.indices, graph.weights, x])}.npy"
-        with locked(file, wait=CACHE_WAIT):
+        file = folder / f"filtered-{rows_key(self, graph, x, kind)}.npy"
+        with locked(file, wait=CACHE_WAIT), writing(file):
             if is_kept(file):
                 log.info("filtered rows found in %s", file)
                 return np.load(file, mmap_mode="r")  # type: ignore[no-any-return]
-            rows = run_filter(self, graph, x, file, memory, kind, progress)
+            rows = run_filter(self, graph, x, file, memory, kind, progress, engine)
             keep(file, rows)
             return rows
 
-    def estimate(self, graph: Graph, *, x: Any = None) -> FilterEstimate:
-        """Products, bytes of memory and disk, and a range of seconds, without filtering anything."""
-        f = int(self._features(graph, x).shape[1])
+    def estimate(self, graph: Graph, *, x: Any = None, width: int | None = None) -> FilterEstimate:
+        """Products, bytes of memory and disk, and a range of seconds, without filtering anything.
+
+        Of `x`, of `width` columns, or of the graph's features.
+        """
+        f = int(self._features(graph, x).shape[1]) if width is None else check_int("width", width)
         f = f if self.columns is None else min(f, self.columns)
         n, stored, threads = graph.n_nodes, graph.n_stored, os.cpu_count() or 1
         block = free_width(n, stored, f)
@@ -195,10 +220,14 @@ class GraphFilter:
             span = push_seconds(mass, self.weights.values[0], float(self.r_max or 1), n, f, threads)
             return FilterEstimate(method=self.method, device="cpu", products=0, seconds=span, **common)
         symmetric = not graph.directed or self.direction == "symmetric"
-        products = make_plan(self.weights, self.tol, self.series, symmetric).products
+        products = self.products(symmetric)
         device = choose_device(self.device, float(products) * stored * f)
         span = exact_seconds(products, stored, n, f, device, threads)
         return FilterEstimate(method=self.method, device=device, products=products, seconds=span, **common)
+
+    def products(self, symmetric: bool = True) -> int:
+        """Sparse products of the exact filter, for a symmetric adjacency or another."""
+        return make_plan(self.weights, self.tol, self.series, symmetric).products
 
     def _features(self, graph: Graph, x: Any) -> Features:
         if x is not None:

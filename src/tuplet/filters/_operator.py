@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet.filters.weights import Floats, Weights
+from tuplet.filters.weights import Doubles, Weights
 from tuplet.graph import Graph
 
 B = TypeVar("B")
@@ -34,7 +34,7 @@ class Operator:
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
     weights: NDArray[np.float32] | None
-    degrees: Floats
+    degrees: Doubles
     loop: float
     symmetric: bool
 
@@ -84,7 +84,7 @@ class Plan:
     """
 
     series: str
-    coefficients: Floats
+    coefficients: Doubles
     bound: float
 
     @property

@@ -6,19 +6,21 @@ import functools
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, parse_bytes
+from tuplet._files import content_key
 from tuplet._memory import free_memory, mapped_file, resident_bytes
+from tuplet.engines import connected
 from tuplet.filters import _backends as backends
 from tuplet.filters import _disk as filter_disk
 from tuplet.filters._backends import Backend
-from tuplet.filters._content import content_key
-from tuplet.filters._cpu import Engine, Tick, bidirectional_engine, exact_engine, push_engine
-from tuplet.filters._operator import Operator, Plan, make_operator, make_plan
+from tuplet.filters._cpu import Engine, Tick, cpu_engine
+from tuplet.filters._operator import Operator, make_operator, make_plan
 from tuplet.filters._read import (
     Block,
     Reader,
@@ -27,6 +29,8 @@ from tuplet.filters._read import (
     put_rows,
 )
 from tuplet.filters._reduce import column_map
+from tuplet.filters._tasks import run_tasks
+from tuplet.filters.widths import free_width, task_width
 from tuplet.graph import Features, Graph
 
 if TYPE_CHECKING:
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 
-WORK = 2**25  # multiply-adds of a hop over one block, some 20 ms: enough to wake the threads for
 SLACK = 100_000_000  # bytes of a budget kept for chunks on their way
 
 
@@ -46,12 +49,18 @@ def run_filter(
     memory: int | str | None,
     dtype: np.dtype[Any],
     progress: Callable[[str, float], None] | None,
+    engine: str = "local",
 ) -> NDArray[Any]:
-    """Filter `x` over `graph` as `spec` says, into memory or into the file `out`."""
+    """Filter `x` over `graph` as `spec` says, into memory or into the file `out` (on an `engine` always)."""
+    if engine != "local" and spec.device.startswith("cuda"):
+        raise InputError(
+            f"engine={engine!r} filters on CPUs, but device={spec.device!r} was asked for. Leave one out."
+        )
     path = None if out is None else check_out_path(out)
     budget = None if memory is None else parse_bytes(memory)
     if budget is None and path is not None:
         budget = resident_bytes() + free_memory() // 2
+    spec = spec if engine == "local" else replace(spec, device="cpu")
     op = make_operator(graph, direction=spec.direction, self_loops=spec.self_loops)
     projection = None if spec.columns is None else column_map(x, spec.columns, spec.reduction, spec.seed)
     f = int((x if projection is None else projection).shape[1])
@@ -65,7 +74,7 @@ def run_filter(
             progress("filter", fraction)
 
     def make_engine(read: Reader, source: Features, columns: int) -> Engine:
-        on_cpu = functools.partial(_cpu_engine, spec, op, plan, read, source, columns)
+        on_cpu = functools.partial(cpu_engine, spec, op, plan, read, source, columns)
         if plan is None or device == "cpu":
             return on_cpu()
         return _with_fallback(backend.engine(op, plan, spec.r, read, source, columns, device), on_cpu)
@@ -76,9 +85,10 @@ def run_filter(
     if path is not None:
         assert budget is not None
         width = block_width(op, f, budget, projection, 0)
-        settings = repr((sorted(spec.settings().items()), str(dtype), graph.directed))
-        key = content_key(settings, [graph.indptr, graph.indices, graph.weights, x])
-        job = filter_disk.resumed(filter_disk.DiskJob(path, key, op.n, f, width, dtype))
+        job = filter_disk.DiskJob(path, rows_key(spec, graph, x, dtype), op.n, f, width, dtype)
+        if engine != "local":
+            return _on_engine(engine, job, spec, op, x, projection, budget, tick)
+        job = filter_disk.resumed(job)
         if backend.whole is not None and job.bytes < budget - resident_bytes():
             read = make_reader(x, projection)
             rows = _whole_to_disk(job, lambda out: whole(read, out))
@@ -89,21 +99,34 @@ def run_filter(
     result = np.empty((op.n, f), dtype)
     read = make_reader(x, projection)
     if backend.whole is None or not whole(read, result):
-        engine = make_engine if backend.whole is None else functools.partial(_cpu_engine, spec, op, plan)
-        _to_memory(result, engine(read, x, width), width, tick)
+        make = make_engine if backend.whole is None else functools.partial(cpu_engine, spec, op, plan)
+        _to_memory(result, make(read, x, width), width, tick)
     return result
 
 
-def _cpu_engine(
-    spec: GraphFilter, op: Operator, plan: Plan | None, read: Reader, x: Features, columns: int
-) -> Engine:
-    if plan is not None:
-        return exact_engine(op, plan, spec.r, read, x, columns)
-    alpha, r_max = spec.weights.values[0], float(spec.r_max or 0)
-    if spec.method == "push":
-        return push_engine(op, alpha, r_max, spec.r, read, x, columns)
-    walks = int(spec.n_walks or 0)
-    return bidirectional_engine(op, alpha, r_max, walks, spec.seed, spec.r, read, x, columns)
+def rows_key(spec: GraphFilter, graph: Graph, x: Features, dtype: np.dtype[Any]) -> str:
+    """The key of filtered rows: it changes with the filter, their type, and any byte of graph and features."""
+    settings = repr((sorted(spec.settings().items()), str(dtype), graph.directed))
+    return content_key(settings, [graph.indptr, graph.indices, graph.weights, x])
+
+
+def _on_engine(
+    name: str,
+    job: filter_disk.DiskJob,
+    spec: GraphFilter,
+    op: Operator,
+    x: Features,
+    projection: Any,
+    budget: int,
+    tick: Tick,
+) -> NDArray[Any]:
+    """The rows by tasks on the nodes of an engine, all by the CPU."""
+    with connected(name) as engine:
+        if projection is None:  # else blocks as in one process: the bits of X times a matrix depend on their width
+            job = replace(job, columns=task_width(job.f, job.columns, engine.places))
+        job = filter_disk.resumed(job)
+        split = projection is None and filter_disk.must_split(x, budget, len(job.firsts))
+        return run_tasks(job, spec, op, x, projection, split, engine, tick)
 
 
 def _whole_to_disk(job: filter_disk.DiskJob, filter_into: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | None:
@@ -192,16 +215,6 @@ def block_width(op: Operator, f: int, budget: int | None, projection: Any, resul
             "was to stay in memory."
         )
     return min(enough, width if width < 16 else width // 16 * 16)
-
-
-def free_width(n: int, stored: int, f: int) -> int:
-    """Columns of a block where memory does not matter: 64 or 128, more only where a hop is too little work.
-
-    Narrow blocks lie close in memory: 128 columns take 3/4 of the time that they take as a part of 1024. Of middling
-    graphs (128 columns are 16 to 256 MB) the caches hold more rows of 64 columns: a tenth faster.
-    """
-    columns = 64 if 2**15 < n <= 2**19 else 128
-    return min(f, columns * -(-WORK // (columns * (stored + n))))
 
 
 def _warm_up() -> None:

@@ -2,7 +2,8 @@
 
 Walks stop with probability 0.2 before each step after the first, so their ends follow personalised PageRank. What is
 factorised is the logarithm of (how often a walk from i ends at j) / (how often any walk does), where that is above 0:
-the matrix behind DeepWalk (Qiu et al. 2018), from a few hundred walks a node and one truncated SVD.
+the matrix behind DeepWalk (Qiu et al. 2018), from a few hundred walks a node and one truncated SVD. Columns
+are as long as their singular values; docs/LOG.md has the other ways that were compared.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def structural_features(graph: Graph, seed: int = 0, *, dimensions: int = 128) -
     """
     d = min(check_int("dimensions", dimensions), graph.n_nodes - 1)
     found = truncated_svd(_log_ratios(graph, seed), d, seed=seed)
-    return np.ascontiguousarray(found.left * np.sqrt(found.values), dtype=np.float32)
+    return np.ascontiguousarray(found.left * found.values, dtype=np.float32)
 
 
 def _log_ratios(graph: Graph, seed: int) -> sp.csr_array:

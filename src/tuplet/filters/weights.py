@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_int, check_number
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 _LONGEST = 200_000  # hops; past this a tolerance is refused instead of searched for
 
@@ -35,7 +35,7 @@ class Family:
 
     names: tuple[str, ...]
     coefficients: Callable[[tuple[float, ...], int], NDArray[Any]]
-    response: Callable[[tuple[float, ...], Floats], Any]
+    response: Callable[[tuple[float, ...], Doubles], Any]
     length: Callable[[tuple[float, ...]], int] = lambda v: -1
     tail: Callable[[tuple[float, ...], int], float] | None = None
 
@@ -55,7 +55,7 @@ class Weights:
     family: str
     values: tuple[float, ...]
 
-    def coefficients(self, hops: int) -> Floats:
+    def coefficients(self, hops: int) -> Doubles:
         """w_0 .. w_hops, float64 (hops + 1,); zeros past the end of a finite sequence."""
         head = FAMILIES[self.family].coefficients(self.values, hops)
         return np.pad(head[: hops + 1], (0, max(0, hops + 1 - len(head))))
@@ -93,7 +93,7 @@ class Weights:
         """g(s) = sum of w_l s^l, in closed form: the factor by which an eigenvector with eigenvalue s is scaled."""
         return FAMILIES[self.family].response(self.values, np.asarray(s, dtype=np.float64))
 
-    def chebyshev(self, degree: int) -> Floats:
+    def chebyshev(self, degree: int) -> Doubles:
         """c_0 .. c_degree with g(s) ~ sum of c_k T_k(s) on [-1, 1], float64 (degree + 1,)."""
         series = _chebyshev_series(self)
         return np.pad(series[: degree + 1], (0, max(0, degree + 1 - len(series))))
@@ -156,14 +156,14 @@ def custom(coefficients: Sequence[float]) -> Weights:
     return Weights("custom", values)
 
 
-def _heat_coefficients(values: tuple[float, ...], hops: int) -> Floats:
+def _heat_coefficients(values: tuple[float, ...], hops: int) -> Doubles:
     from scipy.special import gammaln
 
     l = np.arange(hops + 1)
     return np.asarray(np.exp(l * math.log(values[0]) - values[0] - gammaln(l + 1)))
 
 
-def _laplacian_coefficients(values: tuple[float, ...], hops: int) -> Floats:
+def _laplacian_coefficients(values: tuple[float, ...], hops: int) -> Doubles:
     from scipy.special import gammaln, xlog1py
 
     power, gamma = values
@@ -172,12 +172,12 @@ def _laplacian_coefficients(values: tuple[float, ...], hops: int) -> Floats:
     return np.asarray(np.exp(binomial + l * math.log(gamma) + xlog1py(power - l, -gamma)))
 
 
-def _markov_coefficients(values: tuple[float, ...], hops: int) -> Floats:
+def _markov_coefficients(values: tuple[float, ...], hops: int) -> Doubles:
     length, alpha = int(values[0]), values[1]
     return np.array([alpha, *[(1 - alpha) / length] * length])
 
 
-def _markov_response(values: tuple[float, ...], s: Floats) -> Floats:
+def _markov_response(values: tuple[float, ...], s: Doubles) -> Doubles:
     length, alpha = int(values[0]), values[1]
     total = np.zeros_like(s)
     for _ in range(length):  # Horner: exact at s = 1, where the geometric formula divides by zero
@@ -233,7 +233,7 @@ register_family(
 
 
 @lru_cache(maxsize=64)
-def _chebyshev_series(weights: Weights) -> Floats:
+def _chebyshev_series(weights: Weights) -> Doubles:
     """All Chebyshev coefficients of g that matter in float64; a type-I cosine transform of samples of g."""
     from scipy.fft import dct
 

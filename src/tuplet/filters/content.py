@@ -12,40 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tuplet._files import DAMAGE, new_file
-from tuplet._memory import forget_pages
+from tuplet._files import DAMAGE, content_key, new_file
 
 log = logging.getLogger("tuplet")
-
-_BLOCK = 2**24  # bytes hashed at once
-
-
-def content_key(settings: str, arrays: list[Any]) -> str:
-    """32 hex digits that change with the settings and with any byte, type or shape of the arrays.
-
-    An array is dense, CSR, a memory map, or None.
-
-    >>> content_key("a", [np.zeros(3)]) == content_key("a", [np.zeros(3)]) != content_key("a", [np.zeros(4)])
-    True
-    """
-    from xxhash import xxh3_128
-
-    digest = xxh3_128(settings.encode())
-    for array in arrays:
-        for part in _parts(array):
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            rows = max(1, _BLOCK // max(1, part[:1].nbytes))
-            for start in range(0, len(part), rows):
-                digest.update(np.ascontiguousarray(part[start : start + rows]).data)
-                forget_pages(part)
-        digest.update(b"|")
-    return digest.hexdigest()
-
-
-def _parts(array: Any) -> list[Any]:
-    if array is None:
-        return []
-    return [array.indptr, array.indices, array.data] if hasattr(array, "indptr") else [array]
 
 
 def keep(file: Path, rows: Any) -> None:
