@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 NULL_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>")
 _ODD_NUMBER = r"^[-+]?\s*[$€£¥]?\s*[-+]?\d+([.,' ]\d+)*\s*[%$€£¥]?$"
 _PLAIN_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+OTHER_DATE = (  # 31.01.2024, 1/31/2024, 2024/01/31, perhaps with the time of day
+    r"^\s*(\d{1,2}[./-]\d{1,2}[./-][12]\d{3}|[12]\d{3}[./]\d{1,2}[./]\d{1,2})"
+    r"([T ]\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*([AaPp][Mm])?)?\s*$"
+)
 _ORDER = ("null", "int", "number")
 
 
@@ -48,13 +52,9 @@ class ColumnTypes:
         if kind != "text":
             counts[0] += len(cells) * (kind in _ORDER)
             return
-        number = pc.match_substring_regex(cells, _ODD_NUMBER)
         plain = pc.match_substring_regex(cells, _PLAIN_NUMBER)
-        counts[0] += pc.sum(pc.or_(number, plain)).as_py() or 0
-        odd = pc.and_not(
-            pc.match_substring_regex(column, _ODD_NUMBER), pc.match_substring_regex(column, _PLAIN_NUMBER)
-        )
-        row = pc.index(odd, True).as_py()
+        counts[0] += pc.sum(pc.or_(_odd(cells), plain)).as_py() or 0
+        row = pc.index(_odd(column), True).as_py()
         if row >= 0:
             self._odd.setdefault(name, (column[row].as_py(), place(row)))
 
@@ -80,6 +80,14 @@ class ColumnTypes:
                 place = table.column_names.index(name)
                 table = table.set_column(place, name, _cast(column, types[kind]))
         return table
+
+
+def _odd(cells: Any) -> Any:
+    """Which cells are numbers in another form; dates are none."""
+    import pyarrow.compute as pc
+
+    plain, date = (pc.match_substring_regex(cells, form) for form in (_PLAIN_NUMBER, OTHER_DATE))
+    return pc.and_not(pc.match_substring_regex(cells, _ODD_NUMBER), pc.or_(plain, date))
 
 
 def _known(column: Any) -> Any:

@@ -13,7 +13,7 @@ from tuplet.io.npz import narrow_csr
 
 
 @dataclass(frozen=True)
-class Block:
+class FeatureBlock:
     """The feature columns made from one table column.
 
     `values` is (n, width), dense float32 or CSR, zero where missing; `missing` (n,) marks the rows without a value.

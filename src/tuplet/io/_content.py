@@ -1,11 +1,14 @@
 """What a stored graph must hold so that no kernel reads outside an array: checked once for each version of a file.
 
-One pass over row pointers, indices, weights and labels at memory speed, in blocks. What was found good is remembered
-for the files' identity (path, size, time, inode), so that opening the graph again costs nothing.
+One pass over row pointers, indices, weights and labels at memory speed, in blocks whose pages are given back: a graph
+larger than memory is checked within a few hundred MB. What was found good is remembered for the files' identity
+(path, size, times, inode), so that opening the graph again costs nothing. Files that were written a moment ago are
+not remembered: a second write within the clock's tick would have the same identity.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
+from tuplet._memory import forget_pages
 from tuplet.graph import Graph
 
 _BLOCK = 2**22  # values looked at together
+_SETTLED = 2 * 10**9  # nanoseconds since the last change
 _good: set[tuple[Any, ...]] = set()
 
 
@@ -37,18 +42,20 @@ def check_content(folder: Path, graph: Graph) -> None:
         _check_values("x_data", x.data)
     if graph.y is not None:
         _check_values("y", graph.y, least=-1, most=2**31 - 1)
-    _good.add(identity)
+    if time.time_ns() - max(part[2] for part in identity[1:]) > _SETTLED:
+        _good.add(identity)
 
 
 def _identity(folder: Path) -> tuple[Any, ...]:
     files = sorted(folder.glob("*.npy"))
     stats = [(path.name, path.stat()) for path in [*files, folder / "meta.json"]]
-    return (str(folder.resolve()), *((name, s.st_size, s.st_mtime_ns, s.st_ino) for name, s in stats))
+    return (str(folder.resolve()), *((name, s.st_size, s.st_ctime_ns, s.st_mtime_ns, s.st_ino) for name, s in stats))
 
 
 def _blocks(array: NDArray[Any], overlap: int = 0) -> Iterator[tuple[int, NDArray[Any]]]:
     for start in range(0, len(array), _BLOCK):
         yield start, np.asarray(array[start : start + _BLOCK + overlap])
+        forget_pages(array)
 
 
 def _check_rows(name: str, indptr: NDArray[Any], entries: int) -> None:
@@ -68,6 +75,7 @@ def _check_columns(name: str, indptr: NDArray[Any], indices: NDArray[Any], colum
             raise InputError(f"{name} holds {int(block.min())} to {int(block.max())}, outside 0 to {columns - 1}")
         if not loops:
             _check_order(name, indptr, start, block, len(indices))
+            forget_pages(indptr)
 
 
 def _check_order(name: str, indptr: NDArray[Any], start: int, block: NDArray[Any], total: int) -> None:

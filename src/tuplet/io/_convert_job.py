@@ -16,7 +16,7 @@ log = logging.getLogger("tuplet")
 Progress = Callable[[str, float], None]
 
 
-class Job:
+class ConvertJob:
     """The work folder and what is done in it; `state` survives an interruption."""
 
     def __init__(self, place: Path, key: Any, progress: Progress | None) -> None:

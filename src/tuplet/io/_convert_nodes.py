@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._files import open_array, save_array, write_header
-from tuplet.io._columns import Block, pays_as_csr
-from tuplet.io._convert_job import Job
-from tuplet.io._features import encode
+from tuplet.io._columns import FeatureBlock, pays_as_csr
+from tuplet.io._convert_job import ConvertJob
+from tuplet.io._features import encode_table
 from tuplet.io._ids import look_up
 from tuplet.io._inputs import Inputs, encoding
 from tuplet.io._missing import ColumnMeans, filled, side_by_side
@@ -22,7 +22,7 @@ from tuplet.io.folder import feature_arrays
 _ROWS = 2**16  # rows written or read again at once
 
 
-def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: dict[str, Any]) -> None:
+def write_features(job: ConvertJob, inputs: Inputs, x_ids: Any, order: Any, options: dict[str, Any]) -> None:
     """The feature files of all nodes: the rows of the table in its order, then nodes without a row."""
     names: tuple[str, ...] = ()
     if inputs.features is None:
@@ -31,7 +31,7 @@ def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: di
         shape = inputs.matrix.shape
     else:
         table, missing = inputs.features, options["missing"]
-        encoded = encode(table.chunks, table.features, **encoding(table, options))
+        encoded = encode_table(table.chunks, table.features, **encoding(table, options))
         job.save(preparation=encoded.preparation.to_json())
         names, kept = encoded.names, look_up(x_ids, order) >= 0
         means = _means(_kept(encoded.chunks(), kept)) if missing == "mean" else None
@@ -48,24 +48,24 @@ def write_features(job: Job, inputs: Inputs, x_ids: Any, order: Any, options: di
     job.save(feature_names=names, x_shape=list(shape))
 
 
-def _kept(chunks: Iterator[list[Block]], kept: NDArray[np.bool_]) -> Iterator[list[Block]]:
+def _kept(chunks: Iterator[list[FeatureBlock]], kept: NDArray[np.bool_]) -> Iterator[list[FeatureBlock]]:
     """The blocks of each chunk, rows of nodes only."""
     start = 0
     for blocks in chunks:
         stop = start + len(blocks[0].missing)
         keep = np.flatnonzero(kept[start:stop])
         start = stop
-        yield [Block(b.column, b.kind, b.names, b.values[keep], b.missing[keep]) for b in blocks]
+        yield [FeatureBlock(b.column, b.kind, b.names, b.values[keep], b.missing[keep]) for b in blocks]
 
 
-def _means(chunks: Iterator[list[Block]]) -> list[NDArray[np.float64]]:
+def _means(chunks: Iterator[list[FeatureBlock]]) -> list[NDArray[np.float64]]:
     means = ColumnMeans()
     for blocks in chunks:
         means.add(blocks)
     return means.values()
 
 
-def _filled_rows(blocks: list[Block], means: list[NDArray[np.float64]] | None) -> Any:
+def _filled_rows(blocks: list[FeatureBlock], means: list[NDArray[np.float64]] | None) -> Any:
     if means is None:
         return side_by_side([block.values for block in blocks])
     return side_by_side([filled(block, mean) for block, mean in zip(blocks, means)])

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, nearest, option
+from tuplet._check import InputError, did_you_mean, option
 from tuplet.io._ids import id_column, unify
 from tuplet.io._tables import Chunk, Table, open_table
 from tuplet.io.preparation._roles import named_as_index
@@ -92,7 +92,8 @@ def _end_columns(names: Sequence[str], source: str | None, target: str | None) -
     for given in (source, target):
         if given is not None and given not in names:
             raise InputError(
-                f"The edges have no column {given!r}.{nearest(given, names)} Their columns are: {', '.join(names)}."
+                f"The edges have no column {given!r}.{did_you_mean(given, names)} "
+                f"Their columns are: {', '.join(names)}."
             )
     if len(names) < 2:
         raise InputError(f"The edges have one column only ({names[0]!r}). Two are needed: source and target.")
@@ -165,7 +166,7 @@ def _weight_column(table: Table, ends: tuple[str, str], weight: str | bool | Non
     listed = ", ".join(table.names)
     if isinstance(weight, str):
         if weight not in table.names:
-            hint = nearest(weight, table.names)
+            hint = did_you_mean(weight, table.names)
             raise InputError(f"The edges have no weight column {weight!r}.{hint} Their columns are: {listed}.")
         return weight
     others = [name for name in table.names if name not in ends]
@@ -258,3 +259,9 @@ def adjacency(
     if repeats:
         log.info("merged %d edges that were listed again%s", repeats, "" if directed else " or in both directions")
     return adj
+
+
+def check_weights(weights: Any) -> None:
+    """Raise where a weight is negative or not finite."""
+    if weights is not None and len(weights) and (not np.isfinite(weights).all() or weights.min() < 0):
+        raise InputError(f"The edges hold the weight {weights.min():g}. Weights must be finite and 0 or more.")

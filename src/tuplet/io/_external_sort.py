@@ -17,12 +17,12 @@ from tuplet._check import InputError
 
 MOST_BUCKETS = 256
 BYTES_PER_ENTRY = {False: 32, True: 56}  # peak while a bucket is sorted; True: with weights
-_HEADER = 128  # bytes of an .npy header that is written at the end
+HEADER = 128  # bytes of an .npy header that is written at the end
 _COPY = 2**20  # entries moved at once
 
 
 @dataclass(frozen=True)
-class Plan:
+class Buckets:
     """Rows are dealt to buckets of `rows` consecutive nodes each."""
 
     n: int
@@ -31,7 +31,7 @@ class Plan:
     entries_in_memory: int
 
     @classmethod
-    def make(cls, n: int, entries: int, *, weighted: bool, memory: int) -> Plan:
+    def make(cls, n: int, entries: int, *, weighted: bool, memory: int) -> Buckets:
         """Buckets of about a quarter of what can be sorted in `memory`, at most MOST_BUCKETS."""
         most = max(1024, memory // BYTES_PER_ENTRY[weighted])
         wanted = min(MOST_BUCKETS, max(1, -(-4 * entries // most)))
@@ -94,10 +94,10 @@ class RowWriter:
     def _open(self, name: str, size: int, *, fresh: bool) -> Any:
         file = (self.folder / f"{name}.npy").open("wb" if fresh else "r+b")
         if fresh:
-            file.write(b"\0" * _HEADER)
+            file.write(b"\0" * HEADER)
         else:
-            file.truncate(_HEADER + size)
-            file.seek(_HEADER + size)
+            file.truncate(HEADER + size)
+            file.seek(HEADER + size)
         return file
 
     def add(
@@ -127,17 +127,18 @@ class RowWriter:
                 name, ("<i4", self.entries)
             )
             file.seek(0)
-            file.write(_npy_header(dtype, length))
+            file.write(npy_header(dtype, length))
             file.close()
 
 
-def _npy_header(dtype: str, length: int) -> bytes:
+def npy_header(dtype: str, length: int) -> bytes:
+    """The header of an .npy file of one row, always of the same length."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({length},), }}".encode("latin1")
-    padding = b" " * (_HEADER - 10 - len(text) - 1) + b"\n"
-    return b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text + padding
+    padding = b" " * (HEADER - 10 - len(text) - 1) + b"\n"
+    return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text + padding
 
 
-def sort_bucket(folder: Path, name: str, first: int, last: int, plan: Plan, writer: RowWriter) -> int:
+def sort_bucket(folder: Path, name: str, first: int, last: int, plan: Buckets, writer: RowWriter) -> int:
     """Write the rows first..last-1 from the bucket `name`; returns how many repeats were merged."""
     path = folder / f"{name}.key"
     entries = path.stat().st_size // 8
@@ -193,7 +194,7 @@ def _merge_weighted(
     return keys[values > 0], values[values > 0]
 
 
-def _split(folder: Path, name: str, first: int, last: int, plan: Plan, writer: RowWriter) -> int:
+def _split(folder: Path, name: str, first: int, last: int, plan: Buckets, writer: RowWriter) -> int:
     rows = -(-(last - first) // 16)
     count = -(-(last - first) // rows)
     dealer = Dealer(folder, name, first, rows, count, plan.weighted)

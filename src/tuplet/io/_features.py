@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from tuplet._check import InputError, nearest, option
-from tuplet.io._columns import Block
+from tuplet._check import InputError, did_you_mean, option
+from tuplet.graph import Graph
+from tuplet.io._columns import FeatureBlock
 from tuplet.io.preparation import Preparation
 from tuplet.io.preparation.values import missing_of
 
@@ -21,15 +22,15 @@ Chunks = Callable[[], "Iterable[pa.Table]"]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTable:
     """The features of a table: their names, for each chunk the blocks of columns, and how they were made."""
 
     names: tuple[str, ...]
-    chunks: Callable[[], Iterator[list[Block]]]
+    chunks: Callable[[], Iterator[list[FeatureBlock]]]
     preparation: Preparation
 
 
-def encode(
+def encode_table(
     chunks: Chunks,
     columns: Sequence[str],
     *,
@@ -43,7 +44,7 @@ def encode(
     missing: str = "role",
     preparation: Preparation | None = None,
     what: str = "the features",
-) -> Encoded:
+) -> EncodedTable:
     """The features of `columns`; `chunks()` gives the table from its beginning, whole or in parts, twice.
 
     `chosen`: the user named the columns, so none of them is left out for what it looks like. `missing` other than
@@ -51,7 +52,7 @@ def encode(
     """
     for name in [*categorical, *tokens, *(roles or ()), *exclude]:
         if name not in columns:
-            hint = nearest(name, columns)
+            hint = did_you_mean(name, columns)
             raise InputError(f"There is no feature column {name!r}.{hint} The columns are: {', '.join(columns)}.")
     if not columns:
         raise InputError(f"There are no columns besides the ids in {what}. Give at least one feature column.")
@@ -68,29 +69,30 @@ def encode(
 
 
 def as_preparation(given: Any) -> Preparation | None:
-    """The preparation that was given: itself, or that of a fitted model."""
-    found = getattr(given, "preparation_", given)
+    """The preparation that was given: itself, or that of a fitted model or of a graph."""
+    found = given.preparation if isinstance(given, Graph) else getattr(given, "preparation_", given)
     if found is None and given is not None:
         raise InputError(
-            f"This {type(given).__name__} was not fitted on a table: it knows no preparation. Leave it out."
+            f"This {type(given).__name__} does not come from a table: it knows no preparation. Leave it out."
         )
     if found is not None and not isinstance(found, Preparation):
-        raise InputError(f"preparation must be a fitted model or a graph's preparation, got {type(given).__name__}.")
+        raise InputError(
+            f"preparation must be a fitted model, a graph or its preparation, got {type(given).__name__}."
+        )
     return found
 
 
-def _encoded(found: Preparation, chunks: Chunks, missing: str, *, new: bool) -> Encoded:
+def _encoded(found: Preparation, chunks: Chunks, missing: str, *, new: bool) -> EncodedTable:
     keep = missing == "role"
 
-    def blocks() -> Iterator[list[Block]]:
-        for chunk in chunks():
-            made = found.blocks(chunk, new=new)
+    def blocks() -> Iterator[list[FeatureBlock]]:
+        for made in found.chunks(chunks(), new=new):
             yield made if keep else [_emptied(block) for block in made]
 
-    return Encoded(found.feature_names, blocks, found)
+    return EncodedTable(found.feature_names, blocks, found)
 
 
-def _emptied(block: Block) -> Block:
+def _emptied(block: FeatureBlock) -> FeatureBlock:
     """The block with zeros in the rows without a value."""
     if not block.missing.any():
         return block

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +123,7 @@ def check_unique(column: pa.Array, what: str) -> None:
     if len(often):
         raise InputError(
             f"{len(often)} ids come more than once in {what}, for example {examples(often.field('values'))}. "
-            "Give one row for each node."
+            f"Give one row for each node, or name another id column: {option('id')}"
         )
 
 

@@ -48,7 +48,7 @@ class Inputs:
         text = {name: options[name] for name in _OF_TEXT}
         matrix = as_matrix(features)
         has_table = features is not None and matrix is None
-        made = options.get("preparation")  # convert has none
+        made = options["preparation"]
         if made is not None and not has_table:
             used = ", ".join(column.encoder.name for column in made.columns[:5])
             raise InputError(
@@ -66,7 +66,7 @@ class Inputs:
             _check_used(
                 options, _STEERING if made is not None else (), "that was decided when the preparation was learned"
             )
-            free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"])]
+            free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"]), *options["exclude"]]
             free += [] if made is None else made.text_columns
             apart = labels is not None
             x_table = open_features(
@@ -89,6 +89,17 @@ class Inputs:
         """What decides the nodes and their order besides the edges: "features", "matrix", "labels" or nothing."""
         kinds = {"matrix": self.matrix, "features": self.features, "labels": self.labels}
         return next((kind for kind, table in kinds.items() if table is not None), "")
+
+    @property
+    def nodes(self) -> NodeTable | None:
+        """The table that decides the nodes and their order."""
+        return self.labels if self.kind == "labels" else self.features
+
+    @property
+    def label_column(self) -> str:
+        """The column of the labels, or nothing."""
+        table = self.features if self.labels is None else self.labels
+        return table.label or "" if table is not None else ""
 
     def node_ids(self) -> tuple[pa.Array | None, pa.Array | None]:
         """The ids of the features and of the labels."""

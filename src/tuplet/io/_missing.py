@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, option
-from tuplet.io._columns import Block, compact
+from tuplet.io._columns import FeatureBlock, compact
 
 MISSING = ("role", "error", "zero", "mean", "propagate")
 
 
-def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
+def spread(block: FeatureBlock, rows: NDArray[np.int64], n: int) -> FeatureBlock:
     """The block over n nodes: table row i belongs to node rows[i] (-1: to none); other nodes are missing."""
     kept = rows >= 0
     source = np.full(n, -1, dtype=np.int64)
@@ -24,7 +24,7 @@ def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
     missing = np.ones(n, dtype=bool)
     missing[present] = block.missing[source[present]]
     if present.all():
-        return Block(block.column, block.kind, block.names, block.values[source], missing)
+        return FeatureBlock(block.column, block.kind, block.names, block.values[source], missing)
     if sp.issparse(block.values):
         place = (np.flatnonzero(present), source[present])
         pick = sp.csr_array((np.ones(len(place[0]), np.float32), place), shape=(n, block.values.shape[0]))
@@ -32,10 +32,10 @@ def spread(block: Block, rows: NDArray[np.int64], n: int) -> Block:
     else:
         values = np.zeros((n, block.values.shape[1]), np.float32)
         values[present] = block.values[source[present]]
-    return Block(block.column, block.kind, block.names, values, missing)
+    return FeatureBlock(block.column, block.kind, block.names, values, missing)
 
 
-def fill(block: Block, policy: str, adj: Any) -> Any:
+def fill(block: FeatureBlock, policy: str, adj: Any) -> Any:
     """The block's values with missing rows filled: by "role" or "zero" as they are, by the "mean", or "propagate".
 
     "propagate": the mean of the neighbours that have a value; what that fills serves the next round, until nothing
@@ -53,7 +53,7 @@ def fill(block: Block, policy: str, adj: Any) -> Any:
     return dense
 
 
-def filled(block: Block, mean: NDArray[np.float64]) -> Any:
+def filled(block: FeatureBlock, mean: NDArray[np.float64]) -> Any:
     """The block's values with `mean` in missing rows."""
     if not block.missing.any():
         return block.values
@@ -65,14 +65,14 @@ def filled(block: Block, mean: NDArray[np.float64]) -> Any:
 class ColumnMeans:
     """The mean of the known rows of each block, over one chunk or many."""
 
-    def __init__(self, blocks: Sequence[Block] = ()) -> None:
+    def __init__(self, blocks: Sequence[FeatureBlock] = ()) -> None:
         self._sums: list[Any] = []
         self._counts: list[int] = []
         self._columns: list[str] = []
         if blocks:
             self.add(blocks)
 
-    def add(self, blocks: Sequence[Block]) -> None:
+    def add(self, blocks: Sequence[FeatureBlock]) -> None:
         """Take in a chunk; missing rows are zero and count as nothing."""
         if not self._sums:
             self._sums, self._counts = [0.0] * len(blocks), [0] * len(blocks)

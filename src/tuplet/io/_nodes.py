@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, nearest, option
+from tuplet._check import InputError, did_you_mean, option
 from tuplet._files import DAMAGE
 from tuplet.graph import checked_features
 from tuplet.io._cells import NULL_WORDS, ColumnTypes
@@ -19,6 +19,7 @@ from tuplet.io._edges import check_most_rows, check_some_rows
 from tuplet.io._ids import check_unique, examples, id_column, look_up, unify, would_match
 from tuplet.io._tables import Table, open_table
 from tuplet.io.preparation._roles import LABEL_NAMES
+from tuplet.io.preparation.values import is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ class NodeTable:
     ) -> None:  # fmt: skip
         import pyarrow as pa
 
-        self.table, self.features, self.label, self._held = table, tuple(features), label, None
+        self.table, self.key, self.features, self.label, self._held = table, key, tuple(features), label, None
         self._columns = list(dict.fromkeys([*features, *([label] if label else [])]))
         self._types = ColumnTypes(self._columns if table.is_text else (), [*free, *([label] if label else [])])
         ids, held, rows = [], [], 0
@@ -56,7 +57,7 @@ class NodeTable:
         check_some_rows(rows, what.capitalize())
         self._types.check()
         self.ids = pa.concat_arrays(unify(*ids))
-        check_unique(self.ids, what)
+        check_unique(self.ids, f"{what} (column {key!r})")
         if in_memory:
             self._held = self._types.cast(pa.concat_tables(held))
 
@@ -68,6 +69,22 @@ class NodeTable:
         key_less = self._columns
         for chunk in self.table.chunks(key_less):
             yield self._types.cast(chunk.table)
+
+    def other_key(self, ids: Any) -> str:
+        """A hint at a column that holds `ids`, each once, if another than the one that was taken for the ids does."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = pc.cast(ids, pa.large_string())
+        for name in self.table.names:
+            found = pa.chunked_array([piece for c in self.table.chunks([name]) for piece in c.table.column(0).chunks])
+            if name == self.key or not (pa.types.is_integer(found.type) or is_text(found.type)):
+                continue
+            texts = pc.cast(found, pa.large_string())
+            count = pc.sum(pc.is_in(wanted, value_set=texts)).as_py() or 0
+            if 2 * count > len(wanted) and len(pc.unique(texts)) == len(texts):
+                return f" Column {name!r} holds {count} of {len(wanted)} ids of the edges: {option('id', name)}"
+        return ""
 
     def classes(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The class of each row, and the class names."""
@@ -93,8 +110,11 @@ def open_features(
         if name not in table.names:
             kind = "label column" if name == label and name not in (columns or ()) else "column"
             raise InputError(
-                f"There is no {kind} {name!r}.{nearest(name, table.names)} The columns are: {', '.join(table.names)}."
+                f"There is no {kind} {name!r}.{did_you_mean(name, table.names)} "
+                f"The columns are: {', '.join(table.names)}."
             )
+    if label == key and not labels_apart:
+        raise InputError(f"Column {key!r} holds the ids, so it cannot be the label. Name another: {option('label')}")
     if label is None and usual_label in table.names and usual_label not in (key, *(columns or ())):
         log.info("column %r of the features is taken as the label, not as a feature", usual_label)
         label = usual_label
@@ -115,7 +135,7 @@ def open_labels(labels: Any, text: dict[str, Any], *, id: str | None, label: str
     key = id_name(table.names, id, "the labels")
     others = [name for name in table.names if name != key]
     if label is not None and label not in others:
-        hint = nearest(label, others)
+        hint = did_you_mean(label, others)
         raise InputError(f"There is no label column {label!r}.{hint} The columns are: {', '.join(table.names)}.")
     usual = _one_label([name for name in others if name.lower() in LABEL_NAMES], "the labels")
     found = label or usual or (others[0] if len(others) == 1 else None)
@@ -150,19 +170,21 @@ def id_name(names: Sequence[str], id: str | None, what: str) -> str:
     if id is not None and id in names:
         return id
     if id is not None:
-        hint = nearest(id, names)
+        hint = did_you_mean(id, names)
         raise InputError(f"There is no id column {id!r} in {what}.{hint} The columns are: {', '.join(names)}.")
     lower = {name.lower(): name for name in names}
     return next((lower[known] for known in _ID_NAMES if known in lower), names[0])
 
 
 def node_order(
-    listed: Any, with_edge: NDArray[np.bool_], others: Any, kind: str, unmatched: str, missing: str
-) -> pa.Array:
+    listed: Any, with_edge: NDArray[np.bool_], others: Any, table: NodeTable | None, kind: str, unmatched: str,
+    missing: str,
+) -> pa.Array:  # fmt: skip
     """The ids of the graph's nodes, in order.
 
     `listed` are the ids of the features or labels, `with_edge` marks those that the edges know, `others` are those
-    that only the edges know, ascending. `kind`: "features", "labels", or "matrix", whose row i is node i.
+    that only the edges know, ascending. `kind`: "features", "labels", or "matrix", whose row i is node i; `table`
+    is where the ids come from.
     """
     import pyarrow as pa
 
@@ -174,9 +196,10 @@ def node_order(
             )
         return listed
     if not with_edge.any():
+        hint = table.other_key(others) if table is not None else ""
         raise InputError(
             f"No id of the {kind} is an id of the edges: {examples(listed)} and {examples(others)}."
-            f"{would_match(listed, others)} Name the id column: {option('id')}"
+            + (hint or f"{would_match(listed, others)} Name the id column: {option('id')}")
         )
     both = listed.filter(pa.array(with_edge))
     if kind == "labels":  # labels alone never decide which nodes there are, only their order
@@ -210,6 +233,11 @@ def node_labels(
 
     rows = look_up(ids, order)
     unknown = ids.filter(pa.array(rows < 0))
+    if apart and len(unknown) == len(ids):
+        raise InputError(
+            f"No id of the labels is a node: {examples(ids)} and {examples(order)}."
+            + (table.other_key(order) or f"{would_match(ids, order)} Name the id column: {option('id')}")
+        )
     if len(unknown) and unmatched == "error" and apart:
         raise InputError(
             f"{len(unknown)} of {len(ids)} ids in the labels are no nodes, for example {examples(unknown)}."
@@ -233,7 +261,8 @@ def classes(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]
         if numbers.min() >= -1 and numbers.max() < len(numbers):
             return numbers, ()
     text = pc.cast(column, pa.large_string())
-    known = pc.fill_null(pc.invert(pc.is_in(text, value_set=pa.array(NULL_WORDS, pa.large_string()))), False)
+    words = pa.array(NULL_WORDS, pa.large_string())
+    known = pc.and_not(pc.is_valid(text), pc.is_in(text, value_set=words))  # is_in says False for null
     values = pc.unique((column if pa.types.is_integer(column.type) else text).filter(known))
     values = pc.cast(values.take(pc.sort_indices(values)), pa.large_string())
     codes = np.asarray(pc.fill_null(pc.index_in(text, value_set=values), -1), dtype=np.int64)

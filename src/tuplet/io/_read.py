@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuplet._check import InputError
+from tuplet._check import InputError, is_there
 from tuplet.graph import Graph
 from tuplet.io._edges import adjacency
-from tuplet.io._features import as_preparation, encode
+from tuplet.io._features import as_preparation, encode_table
 from tuplet.io._ids import is_range, look_up, to_numpy, unique_ids
 from tuplet.io._inputs import Inputs, encoding, given_options
 from tuplet.io._missing import fill, side_by_side, spread
@@ -59,8 +59,8 @@ def read_graph(
     Each feature column gets a role by its type, name and values, and becomes features by it: docs/preparation.md.
     `roles` ({"size": "number", "kind": "category"}) overrules that, `categorical` names categories, `tokens` text
     columns of tokens with their separator, `exclude` columns to leave out. `scale` False keeps numbers and counts as
-    they are. `graph.preparation.rows()` says what was done. With `preparation`, a fitted model or another graph's
-    `preparation`, nothing is learned from the table: its columns pass the way that was learned before, as a model
+    they are. `graph.preparation.rows()` says what was done. With `preparation`, a fitted model or another graph,
+    nothing is learned from the table: its columns pass the way that was learned before, as a model
     that is to embed this graph needs it.
 
     Nodes come in the order of `features`, else of `labels`, else by ascending id; ids are kept in `graph.ids`.
@@ -86,14 +86,14 @@ def read_graph(
     found = inputs.edges.read()
     source_ids, target_ids, x_ids, y_ids = inputs.in_one_type(found.source, found.target)
     listed = x_ids if x_ids is not None else y_ids
-    order = _order(unique_ids(source_ids, target_ids), listed, inputs.kind, unmatched, missing)
+    order = _order(unique_ids(source_ids, target_ids), listed, inputs, unmatched, missing)
     adj = adjacency(look_up(source_ids, order), look_up(target_ids, order), found.weights, len(order), directed)
     names: tuple[str, ...] = ()
     prepared = None
     x: Any = inputs.matrix
     if inputs.features is not None:
         table = inputs.features
-        encoded = encode(table.chunks, table.features, **encoding(table, options))
+        encoded = encode_table(table.chunks, table.features, **encoding(table, options))
         names, prepared, rows = encoded.names, encoded.preparation, look_up(x_ids, order)
         (blocks,) = encoded.chunks()
         x = side_by_side([fill(spread(block, rows, len(order)), missing, adj) for block in blocks])
@@ -109,17 +109,19 @@ def read_graph(
         label_names=label_names,
         feature_names=names,
         preparation=prepared,
+        label_column=inputs.label_column,
     )
 
 
-def _order(with_edges: Any, listed: Any, kind: str, unmatched: str, missing: str) -> Any:
+def _order(with_edges: Any, listed: Any, inputs: Inputs, unmatched: str, missing: str) -> Any:
     """The ids of the nodes in order; `with_edges` are those of the edges, ascending."""
     import pyarrow.compute as pc
 
     if listed is None:
         return with_edges
     others = with_edges.filter(pc.invert(pc.is_in(with_edges, value_set=listed)))
-    return node_order(listed, look_up(listed, with_edges) >= 0, others, kind, unmatched, missing)
+    known = look_up(listed, with_edges) >= 0
+    return node_order(listed, known, others, inputs.nodes, inputs.kind, unmatched, missing)
 
 
 def _whole_graph(edges: Any, features: Any, labels: Any, options: dict[str, Any]) -> Graph | None:
@@ -130,7 +132,7 @@ def _whole_graph(edges: Any, features: Any, labels: Any, options: dict[str, Any]
         return None
     elif str(edges).endswith(".npz"):
         whole = read_npz(edges)
-    elif (Path(edges) / "meta.json").is_file():
+    elif is_there(Path(edges) / "meta.json"):
         from tuplet.io.folder import open_graph
 
         whole = open_graph(edges)

@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
-from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
-from tuplet.io.sources import duckdb_connection, duckdb_tables, first_line, nearest_name, quoted, split_uri
+from tuplet.io._duckdb import duckdb_connection, duckdb_tables
+from tuplet.io._uris import check_table, first_line, quoted
+from tuplet.io._vector_table import (
+    Neighbors,
+    no_such_id,
+    other_width,
+    vector_place,
+    with_metadata,
+    wrong_columns,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,20 +33,20 @@ class DuckStore:
     @classmethod
     def at(cls, target: str) -> DuckStore:
         """From `vectors.duckdb` or `duckdb:file?table=name`."""
-        path, asked = split_uri(target)
-        if "query" in asked or not path:
-            raise InputError(f"{target} is a query, not a place for vectors. Give a file and ?table=NAME.")
+        path, table = vector_place(target)
+        if not path:
+            raise InputError(f"{target} names no file. Write vectors.duckdb, or duckdb:FILE?table=NAME.")
         check_out_path(path)
-        return cls(path, asked.get("table", "vectors"))
+        return cls(path, table or "vectors")
 
-    def check(self, width: int, id_type: pa.DataType) -> None:
-        """Raise where the table holds vectors of another width."""
+    def check(self, width: int | None, id_type: pa.DataType | None) -> None:
+        """Raise where the file cannot be opened, or its table holds something else."""
         if not Path(self.path).exists():
             return
         with duckdb_connection(self.path) as connection:
             if self.table in duckdb_tables(connection):
                 there = self._width(connection)
-                if there != width:
+                if width is not None and there != width:
                     raise other_width(f"{self.path} ({self.table})", there, width)
 
     def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
@@ -87,17 +95,13 @@ class DuckStore:
         return [(i, float(c)) for i, c in rows if str(i) != name][:k]
 
     def _check_there(self, connection: Any) -> None:
-        known = duckdb_tables(connection)
-        if self.table not in known:
-            raise InputError(f"{self.path} has no table {self.table!r}." + nearest_name(self.table, known, "tables"))
+        check_table(self.table, duckdb_tables(connection), self.path)
         self._width(connection)
 
     def _width(self, connection: Any) -> int:
         columns = dict(connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall())
         kind = str(columns.get("vector", ""))
         if "id" not in columns or not kind.startswith("FLOAT["):
-            raise InputError(
-                f"The table {self.table!r} of {self.path} has the columns {', '.join(columns)}, not `id` and "
-                "a vector column `vector`. Choose another table."
-            )
+            where = f"The table {self.table!r} of {self.path}"
+            raise wrong_columns(where, columns, "`id` and a vector column `vector`")
         return int(kind.removeprefix("FLOAT[").removesuffix("]") or 0)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
-from tuplet.io._vector_table import Neighbors, no_such_id, other_width
-from tuplet.io.sources import nearest_name
+from tuplet.io._uris import nearest_name
+from tuplet.io._vector_table import Neighbors, no_such_id, other_width, wrong_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,11 +40,11 @@ class LanceStore:
         check_out_path(path)
         return cls(path)
 
-    def check(self, width: int, id_type: pa.DataType) -> None:
-        """Raise where the table holds vectors of another width."""
+    def check(self, width: int | None, id_type: pa.DataType | None) -> None:
+        """Raise where the table holds something else."""
         if self.path.exists():
             there = self._width(self._open())
-            if there != width:
+            if width is not None and there != width:
                 raise other_width(str(self.path), there, width)
 
     def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
@@ -127,7 +127,5 @@ class LanceStore:
 
         names = data.schema.names
         if not {"id", "vector"} <= set(names) or not pa.types.is_fixed_size_list(data.schema.field("vector").type):
-            raise InputError(
-                f"{self.path} has the columns {', '.join(names)}, not `id` and a vector column `vector`."
-            )
+            raise wrong_columns(str(self.path), names, "`id` and a vector column `vector`")
         return int(data.schema.field("vector").type.list_size)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import numpy as np
 
-from tuplet._check import InputError, need_extra
-from tuplet.io._vector_table import Neighbors, no_such_id, other_width, with_metadata
-from tuplet.io.sources import nearest_name, postgres_connection, postgres_tables, quoted, retried, shown, split_uri
+from tuplet._check import InputError
+from tuplet.io._postgres import asked, is_blocked, postgres_tables
+from tuplet.io._uris import check_table, quoted, shown
+from tuplet.io._vector_table import (
+    Neighbors,
+    no_such_id,
+    other_width,
+    vector_place,
+    with_metadata,
+    wrong_columns,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tuplet")
 WIDEST_INDEX = 2000  # columns that pgvector's HNSW takes
 EF_SEARCH = 200  # candidates of an approximate search; pgvector's default of 40 finds 9 of 10 neighbours
+PATIENCE = "2s"  # for a lock, in a rehearsal
 BUILD_MEMORY = "512MB"  # an index that does not fit in it is built many times slower
 
 
@@ -33,56 +42,92 @@ class PostgresStore:
     @classmethod
     def at(cls, target: str) -> PostgresStore:
         """From `postgresql://host/base/table`, or `postgresql://host/base?table=table`."""
-        place, asked = split_uri(target)
+        place, table = vector_place(target)
         parts = urlsplit(place)
         steps = [unquote(step) for step in parts.path.split("/") if step]
-        if "query" in asked or len(steps) != (1 if "table" in asked else 2):
+        if len(steps) != (1 if table else 2):
             raise InputError(f"{shown(target)} names no table. Write postgresql://user@host/base/table.")
-        return cls(urlunsplit(parts._replace(path=f"/{steps[0]}")), asked.get("table", steps[-1]))
+        return cls(urlunsplit(parts._replace(path=f"/{steps[0]}")), table or steps[-1])
 
-    def check(self, width: int, id_type: pa.DataType) -> None:
-        """Raise where the table holds vectors of another width, ids of another type, or something else."""
-        with postgres_connection(self.place) as connection, connection.cursor() as cursor:
-            if self.table in postgres_tables(cursor):
-                self._check_columns(cursor, width, id_type)
+    def check(self, width: int | None, id_type: pa.DataType | None) -> None:
+        """Raise where the table holds something else, or the load would be refused: it is rehearsed without rows."""
+        asked(self.place, lambda connection, cursor: self._rehearse(connection, cursor, width, id_type))
+
+    def _rehearse(self, connection: Any, cursor: Any, width: int | None, id_type: pa.DataType | None) -> None:
+        """What a load does, without rows and taken back at the end; another load at work is not waited for."""
+        import pyarrow as pa
+
+        if self._exists(cursor):
+            self._check_columns(cursor, width, id_type)
+        schema = pa.schema({"id": id_type or pa.int64(), "vector": pa.list_(pa.float32(), width or 1)})
+        cursor.execute(f"set local lock_timeout = '{PATIENCE}'")
+        try:
+            self._load(cursor, schema.empty_table().to_reader(), "")
+        except Exception as error:
+            if not is_blocked(error):
+                raise
+            log.warning("%s is being written to by somebody else; whether it will take these vectors is not known",
+                        self.table)  # fmt: skip
+        connection.rollback()
 
     def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
         """Upsert all rows in one transaction; a lost connection is made again and the load begins anew."""
-        retried(lambda: self._load(batches(), metadata), self.place)
 
-    def _load(self, reader: pa.RecordBatchReader, metadata: str) -> None:
-        driver = need_extra("adbc_driver_postgresql.dbapi", "stores", "A PostgreSQL store")
+        def attempt(connection: Any, cursor: Any) -> int:
+            reader = batches()
+            width = reader.schema.field("vector").type.list_size
+            cursor.execute(f"select pg_advisory_xact_lock(hashtext({_literal(self.table)}))")
+            cursor.fetchall()
+            written = self._load(cursor, reader, metadata)
+            self._index(cursor, width)
+            cursor.execute(f"select count(*) from {quoted(self.table)}")
+            others = int(cursor.fetchone()[0]) - written
+            connection.commit()
+            return others
+
+        others = asked(self.place, attempt)
+        if others:
+            log.warning("%s holds %d rows of other ids too; only vectors of one model can be compared",
+                        self.table, others)  # fmt: skip
+
+    def _load(self, cursor: Any, reader: pa.RecordBatchReader, metadata: str) -> int:
+        """Extension, table, rows and comment, uncommitted; how many rows."""
+        cursor.execute("create extension if not exists vector")
+        fresh = not self._exists(cursor)
+        written = self._fill(cursor, reader) if fresh else self._merge(cursor, reader)
+        cursor.execute(f"comment on table {quoted(self.table)} is {_literal(metadata)}")
+        return written
+
+    def _exists(self, cursor: Any) -> bool:
+        """Whether there is such a table, readable or not."""
+        cursor.execute(f"select to_regclass({_literal(quoted(self.table))}) is not null")
+        return bool(cursor.fetchone()[0])
+
+    def _fill(self, cursor: Any, reader: pa.RecordBatchReader) -> int:
+        """Make the table and load all rows straight into it; how many."""
         import pyarrow as pa
 
         width = reader.schema.field("vector").type.list_size
-        number = pa.types.is_integer(reader.schema.field("id").type)
-        grouped = "cluster" in reader.schema.names
-        with driver.connect(self.place) as connection, connection.cursor() as cursor:
-            cursor.execute(f"select pg_advisory_xact_lock(hashtext({_literal(self.table)}))")
-            cursor.fetchall()
-            cursor.execute("create extension if not exists vector")
-            fresh = self.table not in postgres_tables(cursor)
-            if fresh:
-                kind = "bigint" if number else "text"
-                cursor.execute(f"create table {quoted(self.table)} (id {kind} primary key, "
-                               f"vector vector({width}) not null, cluster bigint)")  # fmt: skip
-            cursor.adbc_ingest("tuplet_rows", reader, mode="create", temporary=True)
-            written = self._merge(cursor, grouped)
-            self._index(cursor, width)
-            cursor.execute(f"comment on table {quoted(self.table)} is {_literal(metadata)}")
-            connection.commit()
-        if written < self._count():
-            log.warning("%s holds %d rows of other ids too; only vectors of one model can be compared",
-                        self.table, self._count() - written)  # fmt: skip
+        kind = "bigint" if pa.types.is_integer(reader.schema.field("id").type) else "text"
+        cursor.execute(f"create table {quoted(self.table)} (id {kind} primary key, "
+                       f"vector vector({width}) not null, cluster bigint)")  # fmt: skip
+        *schema, name = self.table.rsplit(".", 1)
+        where = {"db_schema_name": schema[0]} if schema else {}
+        return int(cursor.adbc_ingest(name, _encoded(reader), mode="append", **where))
 
-    def _merge(self, cursor: Any, grouped: bool) -> int:
-        cluster = "cluster" if grouped else "null"
+    def _merge(self, cursor: Any, reader: pa.RecordBatchReader) -> int:
+        """Load the rows beside the table and upsert them by id; how many."""
+        grouped = "cluster" in reader.schema.names
+        columns = f"id, vector{', cluster' if grouped else ''}"
+        cursor.execute(f"create temporary table tuplet_rows on commit drop as select {columns} "
+                       f"from {quoted(self.table)} with no data")  # fmt: skip
+        written = int(cursor.adbc_ingest("tuplet_rows", _encoded(reader), mode="append", temporary=True))
+        cluster = "excluded.cluster" if grouped else "null"
         cursor.execute(
-            f"insert into {quoted(self.table)} (id, vector, cluster) select id, vector::vector, {cluster} "
-            "from tuplet_rows on conflict (id) do update set vector = excluded.vector, cluster = excluded.cluster"
+            f"insert into {quoted(self.table)} ({columns}) select {columns} from tuplet_rows "
+            f"on conflict (id) do update set vector = excluded.vector, cluster = {cluster}"
         )
-        cursor.execute("select count(*) from tuplet_rows")
-        return int(cursor.fetchone()[0])
+        return written
 
     def _index(self, cursor: Any, width: int) -> None:
         if width > WIDEST_INDEX:
@@ -90,42 +135,46 @@ class PostgresStore:
                 "no index: pgvector's HNSW takes %d numbers at most, these vectors have %d", WIDEST_INDEX, width
             )
             return
+        log.info("building the HNSW index of %s, where there is none", self.table)
         cursor.execute(f"set local maintenance_work_mem = '{BUILD_MEMORY}'")
         name = quoted(f"{self.table.split('.')[-1][:40]}_vector_hnsw")
         cursor.execute(
             f"create index if not exists {name} on {quoted(self.table)} using hnsw (vector vector_cosine_ops)"
         )
 
-    def _count(self) -> int:
-        with postgres_connection(self.place) as connection, connection.cursor() as cursor:
-            cursor.execute(f"select count(*) from {quoted(self.table)}")
-            return int(cursor.fetchone()[0])
-
     def read(self) -> pa.Table:
         """All rows, those of a load in its order."""
-        with postgres_connection(self.place) as connection, connection.cursor() as cursor:
+
+        def attempt(_: Any, cursor: Any) -> tuple[pa.Table, str | None]:
             self._check_columns(cursor)
             cursor.execute(f"select id, vector, cluster from {quoted(self.table)} order by id")
             table = _decoded(cursor.fetch_arrow_table())
             cursor.execute(f"select obj_description({_literal(quoted(self.table))}::regclass)")
-            comment = cursor.fetchone()[0]
+            return table, cursor.fetchone()[0]
+
+        table, comment = asked(self.place, attempt)
         if table.column("cluster").null_count:
             table = table.drop_columns(["cluster"])
         return with_metadata(table, comment)
 
     def nearest(self, names: list[str], k: int, method: str) -> list[Neighbors]:
         """Neighbours by the HNSW index, or by every vector where `method` is "exact"."""
-        with postgres_connection(self.place) as connection, connection.cursor() as cursor:
-            self._check_columns(cursor)
+
+        def attempt(_: Any, cursor: Any) -> list[Neighbors]:
+            number = self._check_columns(cursor)["id"] == "bigint"
             if method == "exact":
                 cursor.execute("set local enable_indexscan = off")
             else:
                 cursor.execute(f"set local hnsw.ef_search = {min(1000, max(EF_SEARCH, 2 * k))}")
-            return [self._nearest(cursor, name, k) for name in names]
+            return [self._nearest(cursor, name, k, number) for name in names]
 
-    def _nearest(self, cursor: Any, name: str, k: int) -> Neighbors:
+        found: list[Neighbors] = asked(self.place, attempt)
+        return found
+
+    def _nearest(self, cursor: Any, name: str, k: int, number: bool) -> Neighbors:
         table = quoted(self.table)
-        cursor.execute(f"select id, vector::text from {table} where id::text = {_literal(name)}")
+        there = not number or (name.lstrip("-").isdecimal() and str(int(name)) == name)
+        cursor.execute(f"select id, vector::text from {table} where {f'id = {_literal(name)}' if there else 'false'}")
         own = cursor.fetchone()
         if own is None:
             cursor.execute(f"select id from {table} limit 3")
@@ -136,14 +185,14 @@ class PostgresStore:
         rows = cursor.fetchall()
         return [(i, 1.0 - (1.0 if d != d else float(d))) for i, d in rows if i != own[0]][:k]
 
-    def _check_columns(self, cursor: Any, width: int | None = None, id_type: pa.DataType | None = None) -> None:
+    def _check_columns(
+        self, cursor: Any, width: int | None = None, id_type: pa.DataType | None = None
+    ) -> dict[str, str]:
+        """The columns and their types; raises where they are not those of vectors, of `width` and for `id_type`."""
         import pyarrow as pa
 
-        known = postgres_tables(cursor)
-        if self.table not in known:
-            raise InputError(
-                f"{shown(self.place)} has no table {self.table!r}." + nearest_name(self.table, known, "tables")
-            )
+        if not self._exists(cursor):
+            check_table(self.table, postgres_tables(cursor), shown(self.place))
         cursor.execute(
             "select attname, format_type(atttypid, atttypmod) from pg_attribute "
             f"where attrelid = {_literal(quoted(self.table))}::regclass and attnum > 0 and not attisdropped"
@@ -151,35 +200,68 @@ class PostgresStore:
         columns = dict(cursor.fetchall())
         there = columns.get("vector", "")
         if not {"id", "cluster"} <= set(columns) or not there.startswith("vector"):
-            raise InputError(
-                f"The table {self.table!r} has the columns {', '.join(columns)}, not `id`, `vector` (of pgvector) "
-                "and `cluster`. Choose another name."
-            )
+            wanted = "`id`, `vector` (of pgvector) and `cluster`"
+            raise wrong_columns(f"The table {self.table!r}", columns, wanted)
         size = int(there.removeprefix("vector").strip("()") or 0)
         if width is not None and size != width:
             raise other_width(shown(f"{self.place} ({self.table})"), size, width)
         kind = columns["id"]
-        if (
-            id_type is not None
-            and not pa.types.is_null(id_type)
-            and pa.types.is_integer(id_type) != (kind == "bigint")
-        ):
+        if id_type is not None and pa.types.is_integer(id_type) != (kind == "bigint"):
             raise InputError(f"The ids of {self.table!r} are {kind}, these are {id_type}. Choose another table.")
+        return columns
+
+
+def _encoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The rows with each vector as pgvector's own bytes: its width and a zero (16 bits each), big-endian float32.
+
+    COPY hands them to the column as they are; an array of reals would take twice the bytes and a cast.
+    """
+    import pyarrow as pa
+
+    place = reader.schema.get_field_index("vector")
+    schema = reader.schema.set(place, pa.field("vector", pa.binary()))
+    width = reader.schema.field("vector").type.list_size
+    row = np.dtype([("width", ">i2"), ("zero", ">i2"), ("values", ">f4", (width,))])
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            cells = np.zeros(batch.num_rows, dtype=row)
+            cells["width"] = width
+            cells["values"] = np.asarray(batch.column(place).flatten()).reshape(-1, width)
+            ends = np.arange(batch.num_rows + 1, dtype=np.int32) * np.int32(row.itemsize)
+            buffers = [None, pa.py_buffer(ends), pa.py_buffer(cells)]
+            column = pa.Array.from_buffers(pa.binary(), batch.num_rows, buffers)
+            columns = [*batch.columns[:place], column, *batch.columns[place + 1 :]]
+            yield pa.record_batch(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """The vector column from pgvector's own bytes: its width and a zero (16 bits each), then big-endian float32."""
+    """The vector column from pgvector's own bytes."""
     import pyarrow as pa
 
-    column = table.column("vector").combine_chunks()
-    raw = (column.storage if isinstance(column, pa.ExtensionArray) else column).cast(pa.binary())
-    data = b"".join(raw.to_pylist())
-    width = int.from_bytes(data[:2], "big")
-    if len(data) != len(raw) * (4 + 4 * width) or not width:
+    place = table.schema.get_field_index("vector")
+    parts = [_floats(chunk) for chunk in table.column(place).chunks]
+    widths = {part.shape[1] for part in parts}
+    if len(widths) != 1:
         raise InputError("The column `vector` is not of one width. Write the table again.")
-    z = np.frombuffer(data, dtype=">f4").reshape(len(raw), width + 1)[:, 1:].astype(np.float32)
-    fixed = pa.FixedSizeListArray.from_arrays(pa.array(z.ravel()), width)
-    return table.set_column(table.schema.get_field_index("vector"), "vector", fixed)
+    arrays = [pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), part.shape[1]) for part in parts]
+    return table.set_column(place, "vector", pa.chunked_array(arrays))
+
+
+def _floats(chunk: Any) -> Any:
+    """float32 (rows, width) of a chunk of pgvector's bytes; width 0 where they are not of one."""
+    import pyarrow as pa
+
+    raw = (chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk).cast(pa.large_binary())
+    _, ends, data = raw.buffers()
+    edges = np.frombuffer(ends, dtype=np.int64)[raw.offset : raw.offset + len(raw) + 1]
+    cells = np.frombuffer(data, dtype=np.uint8)[edges[0] : edges[-1]] if data is not None else np.empty(0, np.uint8)
+    width = int.from_bytes(cells[:2].tobytes(), "big")
+    if raw.null_count or not width or (np.diff(edges) != 4 + 4 * width).any():
+        return np.empty((len(raw), 0), dtype=np.float32)
+    return cells.view(">f4").reshape(len(raw), width + 1)[:, 1:].astype(np.float32)
 
 
 def _literal(text: str) -> str:

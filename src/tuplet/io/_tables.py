@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tuplet._check import InputError
-from tuplet.io._text import TextFile, check_names
+from tuplet._check import InputError, is_there
+from tuplet.io._arrow import from_memory, plain_types
+from tuplet.io._layout import check_header
+from tuplet.io._text import TextFile
 from tuplet.io.sources import is_source, open_source
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ def open_table(
     if paths is None and hasattr(given, "read"):
         return _text_table([TextFile(given, **text)], what)
     if paths is None:
-        return _columnar((_from_memory(given, what),), what)
+        return _columnar((from_memory(given, what),), what)
     kind = kind_of(paths[0])
     if kind in FORMATS:
-        return _columnar(tuple(_from_memory(FORMATS[kind](path), what) for path in paths), what)
+        return _columnar(tuple(from_memory(FORMATS[kind](path), what) for path in paths), what)
     if kind in ("parquet", "arrow"):
         return _columnar(tuple(paths), what)
     return _text_table([TextFile(path, **text) for path in paths], what)
@@ -119,7 +119,7 @@ def open_table(
 
 def _paths(given: Any) -> list[Path] | None:
     """The data files that are meant, or None where `given` is no path."""
-    if isinstance(given, str) and glob.has_magic(given) and not Path(given).exists():
+    if isinstance(given, str) and glob.has_magic(given) and not is_there(given):
         found = sorted(glob.glob(given))  # noqa: PTH207 (a pattern may be absolute)
         if not found:
             raise InputError(f"No file matches {given!r}. Check the pattern.")
@@ -133,7 +133,7 @@ def _paths(given: Any) -> list[Path] | None:
 
 def parts_of(path: Path) -> list[Path]:
     """The data files of `path`: itself, or in a folder all files of one kind, by name."""
-    if not path.exists():
+    if not is_there(path):
         raise InputError(f"There is no file or folder {path}. Check the path.")
     if path.is_file():
         return [path]
@@ -177,9 +177,13 @@ def _text_table(files: list[TextFile], what: str) -> Table:
 def _columnar(parts: tuple[Any, ...], what: str) -> Table:
     import pyarrow as pa
 
-    schemas = [_schema(part) for part in parts]
+    try:
+        schemas = [_schema(part) for part in parts]
+        [schema.names for schema in schemas]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} have a column whose name is no text ({error}). Write them again.") from None
     for schema in schemas:
-        check_names(schema.names, what)
+        check_header(schema.names, what)
         if set(schema.names) != set(schemas[0].names):
             raise InputError(
                 f"The parts of {what.lower()} have different columns: {', '.join(schemas[0].names)}, and "
@@ -288,58 +292,6 @@ class _reading:
             ) from None
 
 
-def _from_memory(source: Any, what: str) -> Any:
-    """An Arrow table, or the object itself where it streams Arrow batches as often as asked."""
-    import pyarrow as pa
-
-    library = type(source).__module__.split(".")[0]
-    try:
-        if isinstance(source, pa.RecordBatchReader):
-            return source.read_all()
-        if isinstance(source, pa.RecordBatch):
-            return pa.Table.from_batches([source])
-        if isinstance(source, pa.Table):
-            return source
-        if library == "pandas":
-            return _from_pandas(source, what)
-        if library == "polars":
-            return (source.collect() if hasattr(source, "collect") else source).to_arrow()
-        if hasattr(source, "__arrow_c_stream__"):
-            return source
-        if isinstance(source, Mapping):
-            return pa.table({str(name): _column(values) for name, values in source.items()})
-        array = np.asarray(source)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InputError(
-            f"The table cannot be read ({error}). Give columns of equal length and one type each."
-        ) from None
-    if array.ndim != 2 or array.dtype.kind not in "iufUSO" or not array.shape[1]:
-        raise InputError(
-            f"A table of type {type(source).__name__} with shape {array.shape} cannot be read. "
-            "Give a path, a data frame, a dict of columns or a 2-d array."
-        )
-    return pa.table({f"c{i + 1}": _column(array[:, i]) for i in range(array.shape[1])})
-
-
-def _from_pandas(frame: Any, what: str) -> pa.Table:
-    import pyarrow as pa
-
-    if frame.index.name is not None or not isinstance(frame.index, type(frame.reset_index(drop=True).index)):
-        frame = frame.reset_index(names=frame.index.name if frame.index.name is not None else "id")
-    check_names([str(name) for name in frame.columns], what)
-    return pa.table({str(name): _column(frame[name]) for name in frame.columns})
-
-
-def _column(values: Any) -> Any:
-    """An Arrow array; objects that Arrow does not know (UUID, mixed ids) become text."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return pa.array([None if value is None else str(value) for value in values])
-
-
 def _as_schema(table: pa.Table, schema: Any) -> pa.Table:
     """The chunk in the types that all parts have together."""
     for i, field in enumerate(table.schema):
@@ -347,30 +299,3 @@ def _as_schema(table: pa.Table, schema: Any) -> pa.Table:
         if field.type != kind:
             table = table.set_column(i, field.name, table.column(i).cast(kind))
     return table
-
-
-def plain_types(table: pa.Table) -> pa.Table:
-    """Dictionary, string-view and extension columns as their plain types."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for i, field in enumerate(table.schema):
-        kind = field.type
-        if isinstance(kind, pa.BaseExtensionType):
-            column = _from_extension(table.column(i))
-        elif pa.types.is_dictionary(kind):
-            column = pc.cast(table.column(i), kind.value_type)
-        elif kind in (pa.string_view(), pa.binary_view()):
-            column = pc.cast(table.column(i), pa.large_string())
-        else:
-            continue
-        table = table.set_column(i, field.name, column)
-    return table
-
-
-def _from_extension(column: pa.ChunkedArray) -> Any:
-    import pyarrow as pa
-
-    if "uuid" in str(column.type).lower():
-        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
-    return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)

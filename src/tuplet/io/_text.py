@@ -1,7 +1,8 @@
-"""Delimited text (CSV, TSV, edge lists) -> chunks of trimmed texts: separator and header found, comments dropped.
+"""Delimited text (CSV, TSV, edge lists) -> chunks of trimmed texts: comments dropped, rows cut and split.
 
-pyarrow splits the lines. This module looks at the first lines, cuts the stream into blocks of whole rows, and drops
-what is no data: a byte order mark, comment and blank lines, blanks around cells. Every chunk knows its line numbers.
+pyarrow splits the lines, _layout.py looks at the first of them. This module cuts the stream into blocks of whole rows
+and drops what is no data: a byte order mark, comment and blank lines, blanks around cells. Every chunk knows its line
+numbers.
 """
 
 from __future__ import annotations
@@ -16,35 +17,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from tuplet._check import InputError, option
+from tuplet.io._layout import HEAD, Layout, not_utf8, sniff
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SEPARATORS = "\t,;| "
-HEADER_WORDS = frozenset(
-    ("id", "node", "node_id", "source", "target", "src", "dst", "from", "to", "head", "tail", "u", "v")
-    + ("weight", "w", "value", "label", "class")
-)
 LONGEST_LINE = 2**26
 BLOCK = 2**22  # bytes of text in a chunk
 MOST_EXPANSION = 500  # of a packed file, once it has given EXPANDED bytes
 EXPANDED = 2**30
-_HEAD = 2**16
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a text file is laid out: separator, whether a header comes first, and the column names.
-
-    `sure` is False where the header could not be told from data (text in every column, unknown words).
-    """
-
-    separator: str
-    header: bool
-    names: tuple[str, ...]
-    sure: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,7 +50,7 @@ class Lines:
             data = self._pattern.sub(lambda found: found[1] or b"", data)
         if self.separator == " ":
             data = re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
-        if data[:1] in (b" ", b"\r", b"\n") or any(mark in data for mark in (b"\n\n", b"\n\r", b"\n ")):
+        if data[:1] in (b" ", b"\r", b"\n") or b"\n " in data:  # pyarrow skips lines without even a blank itself
             data = re.sub(rb"(?m)^ *\r?(?:\n|\Z)", b"", data)
         return data
 
@@ -126,10 +111,10 @@ class TextFile:
         """Separator, header and names, from the first lines."""
         head = b""
         for lines in self._lines(self.separator or ""):
-            head += lines.clean()[: 2 * _HEAD]
-            if len(head) >= _HEAD or lines.read >= 1:
+            head += lines.clean()[: 2 * HEAD]
+            if len(head) >= HEAD or lines.read >= 1:
                 break
-        return sniff(head[:_HEAD], self.name, header=self.header, separator=self.separator)
+        return sniff(head[:HEAD], self.name, header=self.header, separator=self.separator)
 
     def chunks(self, columns: Sequence[str], types: Mapping[str, Any] | None = None) -> Iterator[TextChunk]:
         """The rows in order, `columns` only: trimmed texts, or of the Arrow `types`."""
@@ -165,7 +150,7 @@ class TextFile:
 
     def _explain(self, text: str, lines: Lines) -> InputError:
         if "UTF8" in text or "UTF-8" in text:
-            return _not_utf8(self.name)
+            return not_utf8(self.name)
         found = re.search(r"Row #(\d+): (Expected \d+ columns, got \d+)", text)
         if found:
             line = lines.line_of(int(found[1]) - 1)
@@ -223,7 +208,8 @@ class TextFile:
 
     def _read(self, raw: Any) -> bytes:
         try:
-            return bytes(raw.read(BLOCK))
+            # pyarrow's own read() keeps its block for good when it fails; read_buffer() does not
+            return bytes(raw.read_buffer(BLOCK) if hasattr(raw, "read_buffer") else raw.read(BLOCK))
         except (OSError, EOFError, ValueError) as error:
             raise InputError(f"{self.name} cannot be read to its end ({error}). Copy it again.") from None
 
@@ -277,8 +263,23 @@ def _row_end(data: bytes, separator: str) -> int:
 def _open_quote(data: bytes, cut: int, separator: int) -> int:
     """Where a quoted cell begins that does not end before `cut`; -1 if there is none.
 
-    Only a quote at the beginning of a cell opens one; inside, two quotes stand for one.
+    Only a quote at the beginning of a cell opens one; inside, two quotes stand for one. Where every second quote
+    opens a cell or follows the one that closed it, they are counted; else each is looked at.
     """
+    text = np.frombuffer(data, np.uint8, cut)
+    quotes = np.flatnonzero(text == ord('"'))
+    opens, closes = quotes[::2], quotes[1::2]
+    before = np.where(opens > 0, text[opens - 1], 10)
+    fresh = (before == 10) | (before == separator)
+    again = np.zeros(len(opens), dtype=bool)  # the second of two quotes: the cell goes on
+    again[1:] = opens[1:] == closes[: len(opens) - 1] + 1
+    if (fresh | again).all():
+        return -1 if len(quotes) % 2 == 0 else int(opens[fresh][-1])
+    return _stepped(data, cut, separator)
+
+
+def _stepped(data: bytes, cut: int, separator: int) -> int:
+    """The same quote by quote."""
     begin, closed, opened = -1, -2, -1
     for found in re.finditer(b'"', data[:cut]):
         at = found.start()
@@ -302,102 +303,3 @@ def _trimmed(table: pa.Table) -> pa.Table:
         if pa.types.is_string(field_.type):
             table = table.set_column(i, field_.name, pc.utf8_trim_whitespace(table.column(i)))
     return table
-
-
-def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None) -> Layout:
-    """The layout that the first lines suggest; `header` and `separator` overrule.
-
-    >>> sniff(b"a,b,1.5\\nc,d,2\\n", "x.csv", header=None, separator=None)
-    Layout(separator=',', header=False, names=('c1', 'c2', 'c3'), sure=True)
-    >>> sniff(b"source target\\n1 2\\n", "x.txt", header=None, separator=None).names
-    ('source', 'target')
-    """
-    lines = _head_lines(head, name)
-    if not lines:
-        raise InputError(f"{name} is empty. Give a file with at least one line of data.")
-    mark = separator if separator is not None else _separator(lines, name)
-    if len(mark) != 1 or mark in '"\r\n':
-        raise InputError(f"separator {mark!r} must be one character such as ',' or '\\t'.")
-    try:
-        rows = _split(lines, mark)
-    except csv.Error as error:
-        raise InputError(f"{name} cannot be split into columns ({error}). Check its first lines.") from None
-    first, rest = rows[0], [row for row in rows[1:50] if len(row) == len(rows[0])]
-    guess, sure = _looks_like_header(first, rest)
-    if header is False and guess and sure and rest and not any(_is_number(cell) for cell in first):
-        raise InputError(
-            f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} "
-            f"says it is data. Say {option('header', True)}, or remove the line."
-        )
-    used = guess if header is None else header
-    names = tuple(first) if used else tuple(f"c{i + 1}" for i in range(len(first)))
-    check_names(names, name)
-    return Layout(mark, used, names, sure or header is not None)
-
-
-def check_names(names: Sequence[str], what: str) -> None:
-    """Raise where two columns have one name."""
-    twice = sorted({name for name in names if list(names).count(name) > 1}) if len(set(names)) < len(names) else ()
-    if twice:
-        raise InputError(f"{what} names a column twice: {', '.join(map(repr, twice))}. Give each its own name.")
-
-
-def _split(lines: Sequence[str], mark: str) -> list[list[str]]:
-    plain = (" ".join(line.split()) if mark == " " else line for line in lines)
-    rows = csv.reader((line + "\n" for line in plain), delimiter=mark, skipinitialspace=mark != " ")
-    return [[cell.strip() for cell in row] for row in rows]
-
-
-def _head_lines(head: bytes, name: str) -> list[str]:
-    try:
-        text = head.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 4 or len(head) < _HEAD // 2:
-            raise _not_utf8(name) from None
-        text = head[: error.start].decode("utf-8-sig")
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[:-1] if len(head) >= _HEAD and len(lines) > 1 else lines  # the last may be cut
-
-
-def _separator(lines: list[str], name: str) -> str:
-    """The separator that splits the first lines into the same number (two or more) of columns."""
-    best = ""
-    for mark in SEPARATORS:
-        try:
-            widths = {len(row) for row in _split(lines[:20], mark)}
-        except csv.Error:
-            continue
-        if min(widths) >= 2 and len(widths) == 1:
-            return mark
-        if min(widths) >= 2 and not best:
-            best = mark
-    if best:
-        return best
-    raise InputError(
-        f"{name} has one column only: {lines[0][:60]!r}. Two or more are needed, separated by comma, tab or blank; "
-        f"name another separator with {option('separator')}"
-    )
-
-
-def _looks_like_header(first: list[str], rest: list[list[str]]) -> tuple[bool, bool]:
-    """(is it a header, is that sure)."""
-    if any(_is_number(cell) for cell in first):
-        return False, True
-    if sum(cell.lower() in HEADER_WORDS for cell in first) >= min(2, len(first)):
-        return True, True
-    numeric = [bool(rest) and all(_is_number(row[i]) for row in rest) for i in range(len(first))]
-    if any(numeric):
-        return True, True
-    return any(cell.lower() in HEADER_WORDS for cell in first), False
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _not_utf8(name: str) -> InputError:
-    return InputError(f"{name} is not UTF-8 text. Save it as UTF-8 (for example: iconv -f latin1 -t utf-8).")

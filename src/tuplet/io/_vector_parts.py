@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_finite
 from tuplet._files import new_folder
+from tuplet._memory import forget_pages
+from tuplet._threads import cores, over
 
 ROW_GROUP_BYTES = 2**25
 PART_BYTES = 2**28
 _PART = "part-{:05d}.parquet"
+_WRITERS = 8  # parts written at a time; each holds a row group or two
 
 
 def row_blocks(z: Any, start: int = 0, stop: int | None = None) -> Iterator[slice]:
@@ -35,6 +38,11 @@ def arrow_ids(ids: NDArray[Any]) -> Any:
     import pyarrow as pa
 
     return pa.array(ids.astype(str) if ids.dtype.kind == "O" else ids)
+
+
+def part_name(i: int) -> str:
+    """The file of part `i`."""
+    return _PART.format(i)
 
 
 def is_parts(path: Path) -> bool:
@@ -61,13 +69,16 @@ def write_parquet(
     if groups is not None:
         fields.append(pa.field("cluster", pa.int64()))
     schema = pa.schema(fields, metadata={"tuplet": json.dumps(info, default=str)})
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(
+        path, schema, use_dictionary=["id", "cluster"]
+    ) as writer:  # of vectors: slow, saves nothing
         for part in row_blocks(z, rows.start, rows.stop):
             flat = pa.array(np.ascontiguousarray(z[part], dtype=dtype).ravel())
             columns = [arrow_ids(ids[part]), pa.FixedSizeListArray.from_arrays(flat, z.shape[1])]
             if groups is not None:
                 columns.append(pa.array(groups[part].astype(np.int64)))
             writer.write_table(pa.table(columns, schema=schema))
+            forget_pages(z)
 
 
 def write_parts(
@@ -77,27 +88,58 @@ def write_parts(
     rows = max(1, PART_BYTES // (z.shape[1] * np.dtype(dtype).itemsize))
     count = max(1, -(-len(z) // rows))
     with new_folder(folder) as partial:
-        for i in range(count):
+
+        def write(i: int) -> None:
             about = {"format": info["format"], "part": i, "parts": count} | (dict(info) if i == 0 else {})
             some = slice(i * rows, min(len(z), (i + 1) * rows))
-            write_parquet(partial / _PART.format(i), z, ids, groups, about, dtype, some)
+            write_parquet(partial / part_name(i), z, ids, groups, about, dtype, some)
+
+        over(write, range(count), threads=min(cores(), _WRITERS), hold=False)
 
 
 def read_parts(folder: Path) -> tuple[Any, dict[str, Any]]:
     """The table of all parts, and the metadata of the first; a part that is missing is an error."""
     import pyarrow as pa
 
+    files = _part_files(folder)
+    tables, about = zip(*(read_parquet(file) for file in files))
+    _check_whole(folder, files, [table.schema for table in tables], about[0])
+    return pa.concat_tables(tables), about[0]
+
+
+def vector_files(folder: Path) -> tuple[list[Path], list[int]]:
+    """The files of all parts and how many vectors each has, by their footers; a part that is missing is an error."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    files, schemas, rows = _part_files(folder), [], []
+    for file in files:
+        try:
+            with pq.ParquetFile(file) as opened:
+                schemas.append(opened.schema_arrow)
+                rows.append(int(opened.metadata.num_rows))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{file} is not a readable Parquet file ({error}). Write or copy it again.") from None
+    about = parsed_metadata(schemas[0].metadata)
+    _check_whole(folder, files, [schema.remove_metadata() for schema in schemas], about)
+    return files, rows
+
+
+def _part_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise InputError(f"{folder} holds no vectors: there is no part-00000.parquet in it. Check the path.")
-    tables, about = zip(*(read_parquet(file) for file in files))
-    count = about[0].get("parts")
+    return files
+
+
+def _check_whole(folder: Path, files: list[Path], schemas: list[Any], about: Mapping[str, Any]) -> None:
+    """Raise where a part is missing or belongs to other vectors; `about` is what the first one says."""
+    count = about.get("parts")
     for i in range(count if isinstance(count, int) and 0 < count < 10**6 else len(files)):
-        if i >= len(files) or files[i].name != _PART.format(i):
-            raise InputError(f"{folder} is not whole: {_PART.format(i)} is missing. Copy or write it again.")
-    if any(table.schema != tables[0].schema for table in tables) or (count is not None and count != len(files)):
+        if i >= len(files) or files[i].name != part_name(i):
+            raise InputError(f"{folder} is not whole: {part_name(i)} is missing. Copy or write it again.")
+    if any(schema != schemas[0] for schema in schemas) or (count is not None and count != len(files)):
         raise InputError(f"{folder} holds parts of different vectors. Write it again.")
-    return pa.concat_tables(tables), about[0]
 
 
 def read_parquet(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -111,10 +153,15 @@ def read_parquet(path: Path) -> tuple[Any, dict[str, Any]]:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is not a readable Parquet file ({error}). Write or copy it again.") from None
-    if not {"id", "vector"} <= set(table.column_names) or not pa.types.is_fixed_size_list(
-        table.schema.field("vector").type
+    names = table.column_names
+    if (
+        names.count("id") != 1
+        or names.count("vector") != 1
+        or not pa.types.is_fixed_size_list(table.schema.field("vector").type)
     ):
-        raise InputError(f"{path} has the columns {table.column_names}, not `id` and a vector column `vector`.")
+        raise InputError(
+            f"{path} has the columns {names}, not one `id` and one vector column `vector`. Write it again."
+        )
     return table.replace_schema_metadata(None), parsed_metadata(table.schema.metadata)
 
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError
+from tuplet.io._uris import shown, split_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Neighbors = list[tuple[Any, float]]  # (id, cosine), the nearest first
+
+
+def vector_place(target: str) -> tuple[str, str]:
+    """(database, table or "") of a URI that names a place for vectors; a query is none."""
+    place, asked = split_uri(target)
+    if "query" in asked:
+        raise InputError(f"{shown(target)} is a query, not a place for vectors. Name a table: ?table=NAME.")
+    return place, asked.get("table", "")
+
+
+def wrong_columns(where: str, columns: Iterable[str], wanted: str) -> InputError:
+    """The error for a table that holds something else than vectors."""
+    return InputError(f"{where} has the columns {', '.join(columns)}, not {wanted}. Choose another table.")
 
 
 def other_width(target: str, there: int, here: int) -> InputError:

@@ -18,17 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, option, parse_bytes
+from tuplet._check import InputError, is_there, option, parse_bytes
 from tuplet._files import locked, open_array, save_array
+from tuplet.engines import check_engine, connected
 from tuplet.graph import Graph
-from tuplet.io._convert_job import Job, Progress
+from tuplet.io._convert_job import ConvertJob, Progress
 from tuplet.io._convert_nodes import write_features
-from tuplet.io._edges import Edges, check_some_rows
-from tuplet.io._external_sort import Dealer, Plan, RowWriter, make_keys, remove_bucket, sort_bucket
-from tuplet.io._id_maps import AnyMap, BitmapMap, Collector, IdMap, SortedMap, TextMap
+from tuplet.io._convert_tasks import check_for_tasks, deal_and_sort
+from tuplet.io._edges import check_some_rows
+from tuplet.io._external_sort import Buckets, Dealer, RowWriter, make_keys, remove_bucket, sort_bucket
+from tuplet.io._features import as_preparation
+from tuplet.io._id_maps import AnyMap, Collector
 from tuplet.io._ids import is_range, to_numpy, unify
 from tuplet.io._inputs import Inputs
 from tuplet.io._nodes import node_order
+from tuplet.io._pairs import id_map, node_pairs
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
 from tuplet.io.places import located
 
@@ -62,18 +66,23 @@ def convert(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    preparation: Any = None,
     name: str = "",
     memory: int | str = "2GB",
     overwrite: bool = False,
     progress: Progress | None = None,
+    engine: str = "local",
 ) -> Graph:
     """Build the graph folder `out` from tables of any size, and open it.
 
     Tables, columns and options are those of `read_graph`, and so is the graph; only missing="propagate" needs the
     whole graph in memory and is refused. Working memory stays below `memory`, apart from about 0.3 GB for the
-    libraries; labels, text ids and the vocabulary of text columns are held in memory. On disk the work takes 8 bytes
+    libraries; a DuckDB source holds a quarter of it, 128 MB at the least. Labels, text ids and the vocabulary of text
+    columns are held in memory. On disk the work takes 8 bytes
     (12 with weights) for each stored edge besides the result. A run that was interrupted goes on when the same call
     is made again, unless a table lies in memory; a second process that wants the same `out` is told who works on it.
+    `engine="ray"` or "ray://host:port" deals and sorts edges in Parquet parts with whole-number ids on the nodes of a
+    cluster, which must all see parts and output; the same bytes come out.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +94,7 @@ def convert(
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
                "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
-               "separator": separator, "comment": comment}  # fmt: skip
+               "separator": separator, "comment": comment, "preparation": as_preparation(preparation)}  # fmt: skip
     if missing == "propagate":
         raise InputError(
             f"{option('missing', 'propagate')} needs the whole graph in memory, which convert never holds. Choose "
@@ -94,15 +103,17 @@ def convert(
     budget = parse_bytes(memory)
     if budget < LEAST_MEMORY:
         raise InputError(f"memory {memory!r} is too little. Give at least {LEAST_MEMORY // 2**20} MiB.")
-    edges, features, labels = located(edges), located(features), located(labels)
+    edges, features, labels = (located(table, memory=budget // 4) for table in (edges, features, labels))
     _check_is_table(edges)
     place = check_new_folder(out, overwrite=overwrite)
     with locked(place):
         inputs = Inputs.open(edges, features, labels, options, in_memory=False)
+        if check_engine(engine) != "local":
+            check_for_tasks(inputs)
         facts = _facts(inputs)
-        job = Job(place, [VERSION, facts or uuid.uuid4().hex, options, budget], progress)
+        job = ConvertJob(place, [VERSION, facts or uuid.uuid4().hex, _as_json(options), budget], progress)
         try:
-            _run(job, inputs, options, budget, name or place.name)
+            _run(job, inputs, options, budget, name or place.name, engine)
             if facts != _facts(inputs):
                 raise InputError("A file has changed while it was read. Convert it again when it is finished.")
             job.finish(check_new_folder(out, overwrite=overwrite))
@@ -117,10 +128,16 @@ def convert(
     return open_graph(place)
 
 
+def _as_json(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with all that a preparation holds, for the key of the work."""
+    made = options["preparation"]
+    return options if made is None else {**options, "preparation": made.to_json()}
+
+
 def _check_is_table(edges: Any) -> None:
     whole = isinstance(edges, Graph)
     if isinstance(edges, str | os.PathLike):
-        whole = str(edges).endswith(".npz") or (Path(edges) / "meta.json").is_file()
+        whole = str(edges).endswith(".npz") or is_there(Path(edges) / "meta.json")
     if whole:
         what = "The Graph" if isinstance(edges, Graph) else str(edges)
         raise InputError(f"{what} holds a whole graph already. Read it with read_graph, write it with save_graph.")
@@ -133,7 +150,7 @@ def _facts(inputs: Inputs) -> Any:
     return None if None in facts or inputs.matrix is not None else facts
 
 
-def _run(job: Job, inputs: Inputs, options: dict[str, Any], memory: int, name: str) -> None:
+def _run(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int, name: str, engine: str) -> None:
     if "n" not in job.state:
         _collect(job, inputs, options, memory)
     order, x_ids, y_ids = _node_ids(job, inputs)
@@ -143,6 +160,9 @@ def _run(job: Job, inputs: Inputs, options: dict[str, Any], memory: int, name: s
     if y is not None:
         save_array(job.folder / "y.npy", y)
     del order, x_ids, y_ids, y
+    if "buckets" not in job.state and engine != "local":
+        with connected(engine) as nodes:
+            deal_and_sort(job, inputs, options, memory, nodes)
     if "buckets" not in job.state:
         _deal(job, inputs, options["directed"], memory)
     if "whole" not in job.state:
@@ -151,10 +171,12 @@ def _run(job: Job, inputs: Inputs, options: dict[str, Any], memory: int, name: s
     if weights.is_file() and _all_ones(weights):
         weights.unlink()
     features: Any = (job.state.get("x_shape"), label_names, job.state.get("feature_names", ()))
-    write_meta(job.folder, name, options["directed"], *features, preparation=job.state.get("preparation"))
+    made = job.state.get("preparation")
+    label = inputs.label_column
+    write_meta(job.folder, name, options["directed"], *features, preparation=made, label_column=label)
 
 
-def _collect(job: Job, inputs: Inputs, options: dict[str, Any], memory: int) -> None:
+def _collect(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int) -> None:
     """First pass: the node ids in their order, written as ids.npy unless they are 0, 1, .."""
     listed = next((ids for ids in inputs.node_ids() if ids is not None), None)
     known = None if listed is None else AnyMap(listed)
@@ -172,7 +194,7 @@ def _collect(job: Job, inputs: Inputs, options: dict[str, Any], memory: int) -> 
     n, ids = found.n, found.ids
     if listed is not None:
         others = np.arange(n) if ids is None else ids
-        order = _order(listed, with_edge, others, is_text, inputs.kind, options)
+        order = _order(listed, with_edge, others, is_text, inputs, options)
         n, ids = len(order), to_numpy(order)
         ids = None if is_range(ids) else ids
     if not 2 <= n < MAX_NODES:
@@ -193,8 +215,9 @@ def _unknown(column: Any, known: AnyMap, with_edge: NDArray[np.bool_]) -> Any:
 
 
 def _order(
-    listed: Any, with_edge: NDArray[np.bool_], others: NDArray[Any], is_text: bool, kind: str, options: dict[str, Any]
-) -> Any:
+    listed: Any, with_edge: NDArray[np.bool_], others: NDArray[Any], is_text: bool, inputs: Inputs,
+    options: dict[str, Any],
+) -> Any:  # fmt: skip
     """The node ids in order, all in one type."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -204,10 +227,11 @@ def _order(
         listed, rest = pc.cast(listed, pa.large_string()), pc.cast(rest, pa.large_string())
         rest = rest.take(pc.sort_indices(rest))
     listed, rest = unify(listed, rest) if len(rest) else (listed, rest.cast(listed.type))
-    return node_order(listed, with_edge, rest, kind, options["unmatched"], options["missing"])
+    ways = options["unmatched"], options["missing"]
+    return node_order(listed, with_edge, rest, inputs.nodes, inputs.kind, *ways)
 
 
-def _node_ids(job: Job, inputs: Inputs) -> tuple[Any, Any, Any]:
+def _node_ids(job: ConvertJob, inputs: Inputs) -> tuple[Any, Any, Any]:
     """(ids of the nodes, of the features, of the labels) in one type."""
     import pyarrow as pa
 
@@ -218,33 +242,16 @@ def _node_ids(job: Job, inputs: Inputs) -> tuple[Any, Any, Any]:
     return found[0], found[1], found[2]
 
 
-def _id_map(job: Job) -> IdMap:
-    """The map from the ids that the first pass wrote."""
-    import pyarrow as pa
-
-    path = job.folder / "ids.npy"
-    if not path.is_file():
-        return BitmapMap(np.ones(job.state["n"], dtype=bool))
-    ids = np.load(path, allow_pickle=False)
-    if ids.dtype.kind not in "iu":
-        return TextMap(pa.array(ids, pa.large_string()))
-    ascending = bool((ids[1:] > ids[:-1]).all())
-    if ascending and ids[0] >= 0 and ids[-1] < 64 * len(ids):
-        seen = np.zeros(int(ids[-1]) + 1, dtype=bool)
-        seen[ids] = True
-        return BitmapMap(seen)
-    return SortedMap(ids, ascending=ascending)
-
-
-def _deal(job: Job, inputs: Inputs, directed: bool, memory: int) -> None:
+def _deal(job: ConvertJob, inputs: Inputs, directed: bool, memory: int) -> None:
     """Second pass: entries to buckets."""
-    known, weighted, n = _id_map(job), inputs.edges.weight is not None, int(job.state["n"])
-    plan = Plan.make(n, job.state["rows"] * (1 if directed else 2), weighted=weighted, memory=memory // 2)
+    known, weighted, n = id_map(job.folder, int(job.state["n"])), inputs.edges.weight is not None, int(job.state["n"])
+    plan = Buckets.make(n, job.state["rows"] * (1 if directed else 2), weighted=weighted, memory=memory // 2)
     dealer = Dealer(job.buckets, "bucket", 0, plan.rows, plan.count, weighted)
-    loops = left_out = 0
+    loops = left_out = rows = 0
     try:
         for part in inputs.edges.chunks(numbers=job.state["numbers"], as_text=job.state["as_text"]):
-            source, target, weights, dropped = _pairs(part, known)
+            source, target, weights, dropped = node_pairs(part, known)
+            rows += len(part.source)
             left_out += dropped[0]
             loops += dropped[1]
             dealer.add(make_keys(source, target), weights)
@@ -253,26 +260,22 @@ def _deal(job: Job, inputs: Inputs, directed: bool, memory: int) -> None:
             job.tell("edges", part.done)
     finally:
         dealer.close()
+    if rows != job.state["rows"] or (left_out and not inputs.kind):
+        raise InputError(
+            f"The edges changed between the two passes: {job.state['rows']} rows at first, then {rows}, of which "
+            f"{left_out} have new ids. A query must give the same rows again: no random(), no sample, no table that "
+            "others write to."
+        )
     log.info("dropped %d self loops", loops)
     if left_out:
         log.info("left out %d edges of nodes without features", left_out)
     job.save(weighted=weighted, buckets=plan.count, bucket_rows=plan.rows, in_memory=plan.entries_in_memory)
 
 
-def _pairs(part: Edges, known: IdMap) -> tuple[Any, Any, Any, tuple[int, int]]:
-    """The node pairs of a chunk and their weights; how many edges lead outside, and how many are self loops."""
-    source, target = known.look_up(part.source), known.look_up(part.target)
-    inside = (source >= 0) & (target >= 0)
-    keep = inside & (source != target)
-    weights = None if part.weights is None else part.weights[keep]
-    dropped = (int(len(inside) - inside.sum()), int(inside.sum() - keep.sum()))
-    return source[keep], target[keep], weights, dropped
-
-
-def _sort(job: Job, directed: bool) -> None:
+def _sort(job: ConvertJob, directed: bool) -> None:
     """Sort the buckets one by one into the CSR files."""
     n, weighted = int(job.state["n"]), bool(job.state["weighted"])
-    plan = Plan(n, job.state["bucket_rows"], weighted, job.state["in_memory"])
+    plan = Buckets(n, job.state["bucket_rows"], weighted, job.state["in_memory"])
     at = job.state.get("sorted")
     writer = RowWriter(job.folder, n, weighted=weighted, at=at)
     repeats = int(job.state.get("repeats", 0))

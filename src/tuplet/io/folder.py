@@ -6,9 +6,10 @@ renamed when it is whole.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_out_path
+from tuplet._check import InputError, check_out_path, is_there
 from tuplet._files import DAMAGE, file_sum, new_folder, save_array
+from tuplet._progress import Progress, in_shares
+from tuplet._threads import over
 from tuplet.graph import Graph
 from tuplet.io._content import check_content
 from tuplet.io.remote import local_path
@@ -47,31 +50,65 @@ def save_graph(graph: Graph, folder: str | os.PathLike[str], *, overwrite: bool 
         shape = None if graph.x is None else graph.x.shape
         made = None if graph.preparation is None else graph.preparation.to_json()
         names = graph.label_names, graph.feature_names
-        write_meta(partial, graph.name, graph.directed, shape, *names, preparation=made)
+        write_meta(
+            partial, graph.name, graph.directed, shape, *names, preparation=made, label_column=graph.label_column
+        )
     return target
 
 
-def open_graph(folder: str | os.PathLike[str], *, verify: bool = False, check: bool = False) -> Graph:
+def open_graph(
+    folder: str | os.PathLike[str], *, verify: bool = False, check: bool = False, progress: Progress | None = None
+) -> Graph:
     """The graph in a folder, its arrays as read-only memory maps.
 
     Sizes, types, row pointers and the range of all indices are always checked, in one pass over the index files the
-    first time that a process opens them. `verify` also compares every file's checksum (`check` is its old name).
+    first time that a process opens them. `verify` also compares every file's checksum (`check` is its old name), and
+    tells `progress` of it.
     """
     place = Path(local_path(folder))
     meta = read_meta(place)
     arrays = {name: _open_array(place, name, entry) for name, entry in meta["arrays"].items()}
     if verify or check:
-        for name, entry in meta["arrays"].items():
-            if file_sum(place / f"{name}.npy") != entry.get("blake2b"):
-                raise _damaged(place, f"{name}.npy has another checksum than meta.json says")
+        _check_sums(place, meta["arrays"], progress)
     try:
         graph = _graph(meta, arrays)
         check_content(place, graph)
         return graph
     except InputError as error:
         raise _damaged(place, str(error)) from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise _damaged(place, repr(error)) from None
+
+
+def map_graph(folder: str | os.PathLike[str], *, part: int = 0, parts: int = 1) -> tuple[Graph, str]:
+    """The graph in a folder as memory maps whose content is not looked at, and a key of that content.
+
+    For processes that read some rows each, and check those. Checksums are compared by all together: of the files this
+    process, `part` of `parts`, takes its share.
+    """
+    place = Path(local_path(folder))
+    meta = read_meta(place)
+    entries = meta["arrays"]
+    _check_sums(place, {name: entries[name] for name in sorted(entries)[part::parts]}, None)
+    arrays = {name: _open_array(place, name, entry) for name, entry in entries.items()}
+    try:
+        sums = [entries[name]["blake2b"] for name in sorted(entries) if name not in ("ids", "y", *_SPLIT)]
+        return _graph(meta, arrays), hashlib.blake2b(repr(sums).encode(), digest_size=16).hexdigest()
+    except InputError as error:
+        raise _damaged(place, str(error)) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise _damaged(place, repr(error)) from None
+
+
+def _check_sums(folder: Path, entries: Mapping[str, Any], progress: Progress | None) -> None:
+    """Raise where a file is not the one that was written; several are read at once."""
+    files = {name: folder / f"{name}.npy" for name in entries}
+    size = sum(file.stat().st_size for file in files.values())
+    told = None if progress is None else in_shares("checksums", size, progress)
+    found = over(lambda name: file_sum(files[name], told), entries, hold=False)
+    for name, found_sum in zip(entries, found):
+        if found_sum != entries[name].get("blake2b"):
+            raise _damaged(folder, f"{name}.npy has another checksum than meta.json says")
 
 
 def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -86,7 +123,7 @@ def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path
 
 def write_meta(
     folder: Path, name: str, directed: bool, x_shape: Any, label_names: Sequence[str], feature_names: Sequence[str],
-    *, preparation: Any = None,
+    *, preparation: Any = None, label_column: str = "",
 ) -> None:  # fmt: skip
     """Write meta.json for the arrays that lie in `folder`."""
     entries = {}
@@ -104,6 +141,7 @@ def write_meta(
         "label_names": list(label_names),
         "feature_names": list(feature_names),
         "preparation": preparation,
+        "label_column": label_column,
         "arrays": entries,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
@@ -111,13 +149,13 @@ def write_meta(
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """meta.json, its format and version checked."""
-    if not (folder / "meta.json").is_file():
+    if not is_there(folder / "meta.json"):
         raise InputError(f"{folder} is not a graph folder: it has no meta.json. Make one with `tuplet convert`.")
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         known = meta["format"], int(meta["version"])
         valid = isinstance(meta["arrays"], dict) and {"indptr", "indices"} <= set(meta["arrays"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise _damaged(folder, f"meta.json: {error!r}") from None
     if known[0] != FORMAT or known[1] > VERSION:
         raise InputError(
@@ -199,6 +237,7 @@ def _graph(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Graph:
         feature_names=tuple(map(str, meta["feature_names"])),
         split=_split(arrays, n),
         preparation=None if meta.get("preparation") is None else _preparation(meta["preparation"]),
+        label_column=str(meta.get("label_column", "")),
     )
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice
 from tuplet.graph import Graph
-from tuplet.io._columns import Block
+from tuplet.io._columns import FeatureBlock
 from tuplet.io._edges import EdgeTable
-from tuplet.io._features import check_missing, encode
+from tuplet.io._features import check_missing, encode_table
 from tuplet.io._ids import examples, look_up, to_numpy, unify
 from tuplet.io._missing import side_by_side
 from tuplet.io._nodes import NodeTable, as_matrix, open_features
@@ -96,13 +96,13 @@ def _features(graph: Graph, table: NodeTable, how: dict[str, Any]) -> Any:
         if how["missing"] == "error":
             check_missing(lambda: [chunk], table.features, "the new features")
         return graph.preparation.transform(chunk, new=True)
-    (blocks,) = encode(
+    (blocks,) = encode_table(
         table.chunks, table.features, chosen=True, scale=False, what="the new features", **how
     ).chunks()
     return in_columns_of(graph, blocks)
 
 
-def in_columns_of(graph: Graph, blocks: Sequence[Block]) -> Any:
+def in_columns_of(graph: Graph, blocks: Sequence[FeatureBlock]) -> Any:
     """The blocks' features in the columns of `graph`, dense (m, f) or CSR."""
     names = [name for block in blocks for name in block.names]
     x = side_by_side([block.values for block in blocks])

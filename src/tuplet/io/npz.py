@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_labels, check_out_path
+from tuplet._check import InputError, check_labels, check_out_path, is_there
 from tuplet._files import DAMAGE, new_file
 from tuplet.graph import Graph, checked_features
 
@@ -50,7 +50,7 @@ def load_arrays(path: str | os.PathLike[str]) -> Arrays:
 
     Those that gnn-benchmark's files have beside the graph (names of nodes, attributes and classes) are left out.
     """
-    if not Path(path).is_file():
+    if not (is_there(path) and Path(path).is_file()):
         raise InputError(f"There is no file {path}. Check the path.")
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -60,7 +60,7 @@ def load_arrays(path: str | os.PathLike[str]) -> Arrays:
             if set(pickled) <= _NAMES_ONLY:
                 if pickled:
                     log.warning("%s: %s hold Python objects and are left out", path, ", ".join(pickled))
-                return {name: archive[name] for name in archive.files if name not in pickled}
+                return {name: _array(archive, name) for name in archive.files if name not in pickled}
     except DAMAGE as error:
         raise InputError(
             f"{path} is not a readable .npz file ({error}). It may be cut off; write or download it again."
@@ -88,6 +88,13 @@ def write_npz(graph: Graph, path: str | os.PathLike[str]) -> None:
             arrays[name] = np.array(getattr(graph, name))
     with new_file(target) as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _array(archive: Any, name: str) -> NDArray[Any]:
+    found = archive[name]
+    if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that has no header of an array
+        raise ValueError(f"{name} is no array")
+    return found
 
 
 def _pickled(archive: Any, name: str) -> bool:

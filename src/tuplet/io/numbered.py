@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_labels, parse_bytes
 from tuplet._files import new_folder, save_array, write_header
 from tuplet.graph import Graph
-from tuplet.io._external_sort import Dealer, Plan, RowWriter, make_keys, remove_bucket, sort_bucket
+from tuplet.io._external_sort import Buckets, Dealer, RowWriter, make_keys, remove_bucket, sort_bucket
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
 
 log = logging.getLogger("tuplet")
@@ -28,7 +28,7 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBlocks:
     """Feature rows block by block: each float32 (rows, width), `n` rows in all."""
 
     blocks: Iterable[NDArray[Any]]
@@ -41,7 +41,7 @@ def write_numbered(
     n_edges: int,
     pairs: Iterable[Pairs],
     *,
-    rows: Rows | None = None,
+    rows: RowBlocks | None = None,
     y: NDArray[Any] | None = None,
     split: tuple[NDArray[Any], ...] | None = None,
     name: str = "",
@@ -70,7 +70,7 @@ def write_numbered(
 
 
 def _write_adjacency(folder: Path, n: int, n_edges: int, pairs: Iterable[Pairs], memory: int, tell: Progress) -> None:
-    plan = Plan.make(n, 2 * n_edges, weighted=False, memory=memory)
+    plan = Buckets.make(n, 2 * n_edges, weighted=False, memory=memory)
     dealer = Dealer(folder, "bucket", 0, plan.rows, plan.count, False)
     done = loops = 0
     try:
@@ -113,7 +113,7 @@ def _checked_nodes(nodes: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
     return found
 
 
-def _write_rows(path: Path, rows: Rows, n: int, tell: Progress) -> None:
+def _write_rows(path: Path, rows: RowBlocks, n: int, tell: Progress) -> None:
     """Write the feature rows as float32, checked to be finite and n."""
     done = 0
     with path.open("wb") as file:

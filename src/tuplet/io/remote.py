@@ -25,10 +25,13 @@ from urllib.parse import quote
 
 from tuplet._check import InputError
 from tuplet._files import locked, new_folder
+from tuplet.engines import connected
 
 log = logging.getLogger("tuplet")
 BLOCK = 2**24  # bytes read at once
 TRIES, PAUSE = 4, 0.5  # attempts at a block, and seconds before the second
+CHECK = "Check bucket, region, network and credentials."
+PATIENCE = 30  # seconds that Google's client may try again
 TAGGED = 100  # folders of up to so many objects are asked for the ETag of each
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _DATABASES = ("postgresql", "postgres", "duckdb")
@@ -66,13 +69,13 @@ def filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(quote(uri, safe="/:?=&%@+*,;~!$'()"))
+        found: tuple[Any, str] = fs.FileSystem.from_uri(quote(_patient(uri), safe="/:?=&%@+*,;~!$'()"))
         return found
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
             raise InputError(f"{_shown(uri)} is not a usable URI ({error}).") from None
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{_shown(uri)} cannot be opened ({error}). Check bucket, region and credentials.") from None
+        raise InputError(f"{_shown(uri)} cannot be opened ({_said(error)}). {CHECK}") from None
     try:
         import fsspec
 
@@ -83,6 +86,26 @@ def filesystem(uri: str) -> tuple[Any, str]:
             "their fsspec package, such as adlfs for az://."
         ) from None
     return fs.PyFileSystem(fs.FSSpecHandler(other)), path
+
+
+def _patient(uri: str) -> str:
+    """`uri` with a limit to how long Google's client tries again; its own is a quarter of an hour without a word."""
+    if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={PATIENCE}"
+
+
+def _said(error: Exception) -> str:
+    """What a store said, cut where it goes on for long."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else f"{text[:300]} .."
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What pyarrow's filesystems raise where a store cannot be used."""
+    import pyarrow as pa
+
+    return OSError, pa.ArrowException
 
 
 def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> Path:
@@ -102,6 +125,23 @@ def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> 
                     _copy_all(store, files, partial / name, uri, progress)
     log.info("%s is read from its copy %s", _shown(uri), place)
     return place if single or place.is_dir() else home / key
+
+
+def stage(uri: str, engine: str) -> None:
+    """Copy what lies behind `uri` once to each node of an engine, as `fetch` does; it must lie there under one path.
+
+    Two nodes with caches in different places are an error: tasks name files by their path.
+    """
+    with connected(engine) as nodes:
+        places = {str(place) for place in nodes.everywhere(fetched, uri)}
+    if len(places) > 1:
+        found = ", ".join(sorted(places))
+        raise InputError(f"The nodes keep {_shown(uri)} in different places ({found}). Set TUPLET_CACHE on all.")
+
+
+def fetched(uri: str) -> str:
+    """Task: the path of this node's copy."""
+    return str(fetch(uri))
 
 
 def _key(store: Any, uri: str, files: Files) -> str:
@@ -134,8 +174,8 @@ def _files(store: Any, path: str, uri: str) -> Files:
         found = (
             [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
         )
-    except OSError as error:
-        raise InputError(f"{_shown(uri)} cannot be read ({error}). Check bucket, region and credentials.") from None
+    except _failures() as error:
+        raise InputError(f"{_shown(uri)} cannot be read ({_said(error)}). {CHECK}") from None
     files = {
         item.path[len(base) :].lstrip("/"): (item.path, item.size, item.mtime)
         for item in found
@@ -181,7 +221,7 @@ def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
             if len(block) == size:
                 return block
             error: Exception = EOFError(f"{len(block)} of {size} bytes came")
-        except OSError as problem:
+        except _failures() as problem:
             error = problem
         if i < TRIES:
             log.warning("%s: the connection is lost (%s); trying again", path, error)
@@ -210,11 +250,35 @@ def _check_sums(target: Path, sums: dict[str, str], uri: str) -> None:
 @contextmanager
 def uploaded(uri: str) -> Iterator[Path]:
     """A local path to write to; when all went well, what lies there is uploaded to `uri`."""
-    filesystem(uri)  # a URI that cannot be used is told before the work
+    check_target(uri)
     name = uri.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
-    with tempfile.TemporaryDirectory(prefix="tuplet-upload-") as folder:
+    folder, kept = tempfile.mkdtemp(prefix="tuplet-upload-"), False
+    try:
         yield Path(folder) / name
-        upload(Path(folder) / name, uri)
+        try:
+            upload(Path(folder) / name, uri)
+        except InputError as error:
+            kept = True
+            raise InputError(f"{error} What was made lies in {Path(folder) / name}.") from None
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_target(uri: str) -> None:
+    """Raise at once, before the work, where nothing can be written to `uri`: no such bucket, no credentials."""
+    from pyarrow import fs
+
+    store, path = filesystem(uri)
+    bucket = path.split("/")[0]
+    if not bucket or "allow_bucket_creation" in uri:
+        return
+    try:
+        there = store.get_file_info(bucket).type != fs.FileType.NotFound
+    except _failures() as error:
+        raise InputError(f"{_shown(uri)} cannot be reached ({_said(error)}). {CHECK}") from None
+    if not there:
+        raise InputError(f"{_shown(uri)} cannot be written: there is no bucket {bucket!r}. {CHECK}")
 
 
 def upload(path: Path, uri: str) -> None:
@@ -228,10 +292,19 @@ def upload(path: Path, uri: str) -> None:
             with file.open("rb") as source, store.open_output_stream(place) as out:
                 shutil.copyfileobj(source, out, BLOCK)
             size = store.get_file_info(place).size
-        except OSError as error:
-            raise InputError(f"{_shown(uri)} cannot be written ({error}). Check bucket and credentials.") from None
+        except _failures() as error:
+            raise InputError(f"{_shown(uri)} cannot be written ({_said(error)}). {CHECK}") from None
         if size != file.stat().st_size:
             raise InputError(f"{_shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
+
+
+def remove(uri: str) -> None:
+    """Remove one object."""
+    store, path = filesystem(uri)
+    try:
+        store.delete_file(path)
+    except OSError as error:
+        raise InputError(f"{_shown(uri)} cannot be removed ({error}). Check bucket and credentials.") from None
 
 
 def make_cache(folder: Path) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_int
+from tuplet.io._uris import POSTGRES, is_source
 from tuplet.io._vector_table import Neighbors
-from tuplet.io.sources import POSTGRES, is_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +29,8 @@ BLOCK = 2**24  # bytes of vectors in a batch
 class VectorStore(Protocol):
     """What a place for vectors can do. Vectors are stored as they are; nearness is by cosine."""
 
-    def check(self, width: int, id_type: pa.DataType) -> None:
-        """Raise where vectors of this width, or ids of this type, cannot be written here."""
+    def check(self, width: int | None, id_type: pa.DataType | None) -> None:
+        """Raise where vectors of this width and ids of this type, if known yet, cannot be written here."""
 
     def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
         """Write all rows, or none; `batches` gives them from the start each time."""
@@ -70,12 +70,7 @@ def write_store(
     target: str, z: NDArray[Any], ids: NDArray[Any], *, cluster: NDArray[Any] | None = None, metadata: str = "{}"
 ) -> None:
     """Write vectors (n, d), read block by block, with their ids to `target`; `metadata` is JSON on their making."""
-    import pyarrow as pa
-
-    store = open_store(target)
-    names = pa.array(ids.astype(str) if ids.dtype.kind in "OU" else ids)
-    if pa.types.is_integer(names.type):
-        names = names.cast(pa.int64())
+    store, names = open_store(target), _names(ids)
     twice = len(names) - len(names.unique())
     if twice:
         raise InputError(f"{twice} ids come twice. A table needs one vector for each id.")
@@ -83,13 +78,12 @@ def write_store(
     store.write(lambda: _reader(z, names, cluster), metadata)
 
 
-def check_store(target: str, width: int | None = None) -> None:
-    """Raise at once, before the vectors are made, where `target` cannot take them."""
-    import pyarrow as pa
+def check_store(target: str, width: int | None = None, ids: NDArray[Any] | None = None) -> None:
+    """Raise at once, before the vectors are made, where `target` cannot take them; `width` and `ids` if known yet.
 
-    store = open_store(target)
-    if width is not None:
-        store.check(width, pa.null())
+    Asked of the database itself: password, rights, a schema or table that is not there, a table of something else.
+    """
+    open_store(target).check(width, None if ids is None else _names(ids[:1]).type)
 
 
 def store_neighbors(target: str, names: list[str], k: int = 10, *, method: str = "auto") -> dict[str, Neighbors]:
@@ -118,6 +112,14 @@ def read_store(target: str) -> pa.Table:
     fixed = pa.FixedSizeListArray.from_arrays(flat.cast(pa.float32()), width)
     kept = table.schema.metadata
     return table.set_column(place, "vector", fixed).replace_schema_metadata(kept)
+
+
+def _names(ids: NDArray[Any]) -> pa.Array:
+    """Ids as a database keeps them: whole numbers or texts."""
+    import pyarrow as pa
+
+    names = pa.array(ids.astype(str) if ids.dtype.kind in "OU" else ids)
+    return names.cast(pa.int64()) if pa.types.is_integer(names.type) else names
 
 
 def _reader(z: NDArray[Any], names: pa.Array, cluster: NDArray[Any] | None) -> pa.RecordBatchReader:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError, check_choice, check_finite, check_out_path
+from tuplet._check import InputError, check_choice, check_finite, check_out_path, is_there
 from tuplet._files import DAMAGE, new_file, write_header
+from tuplet._memory import forget_pages
 from tuplet.graph import Graph
 from tuplet.io._vector_parts import (
     arrow_ids,
@@ -31,7 +32,8 @@ from tuplet.io._vector_parts import (
     write_parquet,
     write_parts,
 )
-from tuplet.io.remote import filesystem, is_remote, local_path, uploaded
+from tuplet.io._vector_tasks import write_parts_on
+from tuplet.io.remote import check_target, is_remote, local_path, uploaded
 from tuplet.io.seen import labels_seen
 from tuplet.io.vector_stores import check_store, is_store, read_store, write_store
 
@@ -61,6 +63,7 @@ def write_vectors(
     cluster: Any = None,
     metadata: Mapping[str, Any] | None = None,
     dtype: str = "float32",
+    engine: str = "local",
 ) -> Path | str:
     """Write vectors (n, d) as .parquet, .npy or .csv; `z` may be a memory map, which is read block by block.
 
@@ -69,7 +72,8 @@ def write_vectors(
 
     A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids`
     are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy holds
-    the vectors alone. `dtype` "float16" takes half the place; not for .csv.
+    the vectors alone. `dtype` "float16" takes half the place; not for .csv. On an `engine` ("ray", ..) the nodes of a
+    cluster write the parts of a folder, each its own; other files are written here.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -78,11 +82,12 @@ def write_vectors(
     >>> back.ids.tolist(), back.z.tolist(), back.metadata["model"]
     (['a', 'b'], [[1.0, 0.0], [0.0, 1.0]], '7f')
     """
-    if is_remote(path):
+    target = _place(path, dtype)
+    if is_remote(path) and (engine == "local" or not _is_folder(path)):
         with uploaded(str(path)) as local:
-            write_vectors(local, z, ids, cluster=cluster, metadata=metadata, dtype=dtype)
+            inside = f"{local}/" if _is_folder(path) else local
+            write_vectors(inside, z, ids, cluster=cluster, metadata=metadata, dtype=dtype)
         return str(path)
-    target = check_vectors_path(path, dtype)
     info = {"format": "tuplet-vectors", **(metadata or {})}
     if isinstance(ids, Graph):
         info |= {"graph": ids.fingerprint(), "graph_name": ids.name}
@@ -96,10 +101,14 @@ def write_vectors(
     for what, array in (("ids", names), ("cluster", groups)):
         if array is not None and array.shape != (len(z),):
             raise InputError(f"{what} has shape {array.shape} for {len(z)} vectors. Give one for each vector.")
-    if isinstance(target, str):
-        write_store(target, z, names, cluster=groups, metadata=json.dumps(info, default=str))
+    if is_store(target):
+        write_store(str(target), z, names, cluster=groups, metadata=json.dumps(info, default=str))
         return target
     _check_range(z, dtype)
+    if _is_folder(path) and engine != "local":
+        write_parts_on(engine, target, z, names, groups, info, np.dtype(dtype))
+        return target
+    assert isinstance(target, Path)
     if _is_folder(path):
         write_parts(target, z, names, groups, info, np.dtype(dtype))
         return target
@@ -109,17 +118,29 @@ def write_vectors(
     return target
 
 
-def check_vectors_path(path: str | os.PathLike[str], dtype: str = "float32") -> Path | str:
-    """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, its parent there."""
+def check_vectors_path(
+    path: str | os.PathLike[str], dtype: str = "float32", *, width: int | None = None, ids: Any = None
+) -> Path | str:
+    """`path` as a place where `write_vectors` can write: a known ending or a folder of parts, its parent there.
+
+    A database is asked whether it will take vectors, of this `width` and for these `ids` where they are known yet.
+    """
+    target = _place(path, dtype)
+    if is_store(path):
+        check_store(str(path), width, None if ids is None else np.asarray(ids))
+    return target
+
+
+def _place(path: str | os.PathLike[str], dtype: str) -> Path | str:
     check_choice("dtype", dtype, DTYPES)
     if is_store(path):
         if dtype != "float32":
             raise InputError("A database holds float32. Leave dtype out.")
-        check_store(str(path))
         return str(path)
     if is_remote(path):
-        filesystem(str(path))
-        check_choice("file ending", Path(str(path)).suffix.lower(), _ENDINGS)
+        if not _is_folder(path):
+            check_choice("file ending", Path(str(path).split("?")[0]).suffix.lower(), _ENDINGS)
+        check_target(str(path))
         return str(path)
     target = check_out_path(path)
     if _is_folder(path):
@@ -148,6 +169,7 @@ def _check_range(z: NDArray[Any], dtype: str) -> None:
     for part in row_blocks(z):
         if len(z) and float(np.abs(z[part]).max()) > most:
             raise InputError(f"The vectors hold values beyond {most:g}, the largest of {dtype}. Write float32.")
+        forget_pages(z)
 
 
 def read_vectors(path: str | os.PathLike[str]) -> Vectors:
@@ -156,9 +178,9 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
         table = read_store(str(path))
         return _from_table(table, parsed_metadata(table.schema.metadata), Path("the table"))
     source = Path(local_path(path))
-    if source.is_dir():
+    if is_there(source) and source.is_dir():
         return _from_table(*read_parts(source), source)
-    if not source.is_file():
+    if not (is_there(source) and source.is_file()):
         raise InputError(f"There is no file {source}. Check the path.")
     check_choice("file ending", source.suffix.lower(), _ENDINGS)
     reader = {".parquet": _read_parquet, ".npy": _read_npy, ".csv": _read_csv}[source.suffix.lower()]
@@ -194,10 +216,11 @@ def in_node_order(vectors: Vectors, graph: Graph) -> Vectors:
     place = order[np.minimum(np.searchsorted(theirs, mine, sorter=order), len(theirs) - 1)]
     strange = theirs[place] != mine
     if len(theirs) != n or strange.any():
-        example = f", for example {mine[strange][0]!r}" if strange.any() else ""
+        example = f", for example {mine[strange][0]}" if strange.any() else ""
         raise InputError(
             f"The vectors belong to another graph: they have {len(theirs)} ids for its {n} nodes, and "
-            f"{int(strange.sum())} of its ids are not among them{example}. Embed this graph first."
+            f"{int(strange.sum())} of its ids are not among them{example}. Embed this graph first; where nodes have "
+            "ids, write .parquet or .csv, for a .npy holds no ids."
         )
     known = vectors.metadata.get("graph")
     if graph.ids is None and graph.x is not None and known not in (None, graph.fingerprint()):
@@ -218,6 +241,7 @@ def _write_npy(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any
         write_header(file, z.shape, little)
         for part in row_blocks(z):
             file.write(np.ascontiguousarray(z[part], dtype=little).data)
+            forget_pages(z)
 
 
 def _write_csv(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any], dtype: np.dtype[Any]) -> None:

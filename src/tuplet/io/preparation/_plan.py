@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuplet._check import InputError, check_choice, nearest, option
+from tuplet._check import InputError, check_choice, did_you_mean, option
 from tuplet.io.preparation._encoders import Categories, Dates, Encoder, Numbers, Plain, Vectors, Words
 from tuplet.io.preparation._roles import LABEL_NAMES, ROLES, find_role, like_numbers
 from tuplet.io.preparation.values import is_number, missing_of
@@ -30,7 +30,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnPlan:
     """What was asked for; see `Preparation.fit`."""
 
     id: str | None
@@ -43,7 +43,7 @@ class Plan:
     gaps: bool
 
 
-def plan_columns(sample: pa.Table, plan: Plan) -> tuple[tuple[Column, ...], list[Left]]:
+def plan_columns(sample: pa.Table, plan: ColumnPlan) -> tuple[tuple[Column, ...], list[Left]]:
     """The columns in use, in the order asked for, and those left out with the reason."""
     names = _checked_names(sample, plan)
     asked = {*(plan.columns or ()), *plan.roles, *plan.separators}
@@ -62,7 +62,7 @@ def _left(name: str, role: str, note: str, sample: pa.Table) -> Left:
     return name, role.removeprefix("out:"), 0, float(missing_of(sample.column(name)).mean()), note
 
 
-def _role(name: str, sample: pa.Table, plan: Plan, asked: set[str]) -> tuple[str, str]:
+def _role(name: str, sample: pa.Table, plan: ColumnPlan, asked: set[str]) -> tuple[str, str]:
     """The role of a column and a note: as asked for, else by its name, else by its values."""
     reason = _left_by_name(name, plan, asked)
     if reason is not None:
@@ -82,7 +82,7 @@ _REASONS = {
 }
 
 
-def _checked_names(sample: pa.Table, plan: Plan) -> list[str]:
+def _checked_names(sample: pa.Table, plan: ColumnPlan) -> list[str]:
     names: list[str] = sample.column_names
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
@@ -90,14 +90,14 @@ def _checked_names(sample: pa.Table, plan: Plan) -> list[str]:
     for name in (*(plan.columns or ()), *plan.exclude, *plan.roles, *plan.separators):
         if name not in names:
             raise InputError(
-                f"There is no column {name!r}.{nearest(name, names)} The columns are: {', '.join(names)}."
+                f"There is no column {name!r}.{did_you_mean(name, names)} The columns are: {', '.join(names)}."
             )
     for role in plan.roles.values():
         check_choice("role", role, ROLES)
     return names
 
 
-def _left_by_name(name: str, plan: Plan, asked: set[str]) -> str | None:
+def _left_by_name(name: str, plan: ColumnPlan, asked: set[str]) -> str | None:
     if name == plan.id:
         return "out:id"
     if name in plan.exclude or (plan.columns is not None and name not in plan.columns):
@@ -114,7 +114,7 @@ def _natural(role: str, column: Any, name: str) -> str:
     return "number" if is_number(column.type) else "category"
 
 
-def _planned(name: str, role: str, sample: pa.Table, plan: Plan, alike: bool) -> Column:
+def _planned(name: str, role: str, sample: pa.Table, plan: ColumnPlan, alike: bool) -> Column:
     column = sample.column(name)
     if missing_of(column).all() and not alike:
         raise InputError(f"Column {name!r} has no value at all. Leave it out: {option('exclude', [name])}.")
@@ -127,7 +127,7 @@ def _planned(name: str, role: str, sample: pa.Table, plan: Plan, alike: bool) ->
     return Column(_fitted(name, role, column, separator, plan), role, _block_of(name, role))
 
 
-def _fitted(name: str, role: str, column: Any, separator: str | None, plan: Plan) -> Encoder:
+def _fitted(name: str, role: str, column: Any, separator: str | None, plan: ColumnPlan) -> Encoder:
     if role in ("boolean", "plain") or (role == "number" and not plan.scale):
         return Plain.fit(name, column, gaps=plan.gaps and role != "plain")
     if role == "number":

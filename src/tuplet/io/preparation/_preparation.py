@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tuplet._check import InputError, check_choice, nearest
-from tuplet.io._columns import Block
+from tuplet._check import InputError, check_choice, did_you_mean
+from tuplet.io._columns import FeatureBlock
 from tuplet.io._missing import side_by_side
+from tuplet.io.preparation._encoded import Encoded
 from tuplet.io.preparation._encoders import ENCODERS, Categories, Encoder, Plain, Vectors, Words
-from tuplet.io.preparation._plan import Column, Plan, plan_columns
-from tuplet.io.preparation._sample import sample_rows
+from tuplet.io.preparation._plan import Column, ColumnPlan, plan_columns
+from tuplet.io.preparation._sample import sample_table
+from tuplet.io.preparation._saved import check_fields, check_value
 from tuplet.io.preparation._weights import copies_of_label, weighed
 from tuplet.io.preparation.values import missing_of
 
@@ -80,10 +82,10 @@ class Preparation:
         some out; `roles` overrules what is found; `separators` split the tokens of text columns. `scale` False keeps
         numbers, counts and blocks as they are. `gaps` False makes no columns that say where values are missing.
         """
-        sample, _ = sample_rows(chunks())
+        sample, _ = sample_table(chunks())
         if sample is None or not sample.num_rows:
             raise InputError("The features hold no rows. Give at least one.")
-        plan = Plan(id, label, None if columns is None else tuple(columns), tuple(exclude), dict(roles or {}),
+        plan = ColumnPlan(id, label, None if columns is None else tuple(columns), tuple(exclude), dict(roles or {}),
                     dict(separators or {}), scale, gaps)  # fmt: skip
         found, left_out = plan_columns(sample, plan)
         used, notes = weighed(found, sample, scale)
@@ -137,14 +139,26 @@ class Preparation:
         """The lines as dicts: name, role, width, missing (a share), note."""
         return [line._asdict() for line in self.lines()]
 
-    def blocks(self, table: pa.Table, *, new: bool = False) -> list[Block]:
+    def blocks(self, table: pa.Table, *, new: bool = False) -> list[FeatureBlock]:
         """The features of `table`, one block of columns for each column in use.
 
         With `new` (rows that `fit` has not seen) words and levels that are not known are counted, ignored, and
         warned about where they are many.
         """
-        self._check(table, new)
-        return [self._block(column, table.column(column.encoder.name), new) for column in self.columns]
+        (found,) = self.chunks([table], new=new)
+        return found
+
+    def chunks(self, tables: Iterable[pa.Table], *, new: bool = False) -> Iterator[list[FeatureBlock]]:
+        """The blocks of each chunk of a table; what is not known is told once, after the last."""
+        counts = np.zeros((len(self.columns), 2), np.int64)
+        for i, table in enumerate(tables):
+            self._check(table, new and not i)
+            found = [self._encoded(column, table) for column in self.columns]
+            counts += [[encoded.strange, encoded.total] for encoded, _ in found]
+            yield [block for _, block in found]
+        for column, (strange, total) in zip(self.columns, counts.tolist()):
+            if new and strange:
+                _tell_strange(column.encoder, strange, total)
 
     def transform(self, table: pa.Table, *, new: bool = False) -> Any:
         """The features (n, f) of `table`, float32, dense or CSR, whichever is smaller."""
@@ -174,9 +188,11 @@ class Preparation:
         """The preparation that `to_saved` wrote."""
         try:
             columns = tuple(_column(own, arrays.get(f"{i}.idf")) for i, own in enumerate(meta["columns"]))
-            left_out = tuple(Line(*line) for line in meta["left_out"])
-            return cls(columns, left_out, tuple(meta["warnings"]), bool(meta["scaled"]), meta["label"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            left_out = tuple(_line(line) for line in meta["left_out"])
+            own = {"warnings": tuple(meta["warnings"]), "scaled": meta["scaled"], "label": meta["label"]}
+            check_fields(cls, own)
+            return cls(columns, left_out, **own)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"The saved preparation is damaged ({error!r}). Save the model again.") from None
 
     def to_json(self) -> dict[str, Any]:
@@ -187,13 +203,18 @@ class Preparation:
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The preparation that `to_json` wrote."""
-        return cls.from_saved(saved, saved["arrays"])
+        arrays = saved.get("arrays") if isinstance(saved, Mapping) else None
+        if not isinstance(arrays, Mapping):
+            raise InputError("The saved preparation is damaged (it has no arrays). Convert the graph again.")
+        return cls.from_saved(saved, arrays)
 
     def _check(self, table: pa.Table, new: bool) -> None:
         names = table.column_names
+        if not self.columns:
+            raise InputError("The saved preparation uses no column, so there are no features. Make it again.")
         for column in self.columns:
             if column.encoder.name not in names:
-                hint = nearest(column.encoder.name, names)
+                hint = did_you_mean(column.encoder.name, names)
                 raise InputError(
                     f"The column {column.encoder.name!r} is missing; the features were prepared with it. The columns "
                     f"are: {', '.join(names)}.{hint}"
@@ -203,29 +224,23 @@ class Preparation:
         if new and extra:
             log.info("columns that the preparation does not know are ignored: %s", ", ".join(extra))
 
-    def _block(self, column: Column, values: Any, new: bool) -> Block:
+    @staticmethod
+    def _encoded(column: Column, table: pa.Table) -> tuple[Encoded, FeatureBlock]:
         encoder = column.encoder
+        values = table.column(encoder.name)
         if not len(values.chunks):
             values = values.combine_chunks()
         found = encoder.transform(values)
-        if new:
-            _tell_strange(encoder, found.strange, found.total)
         scaled = found.values if column.factor == 1 else found.values * np.float32(column.factor)
-        return Block(encoder.name, column.role, encoder.names, scaled, missing_of(values))
+        return found, FeatureBlock(encoder.name, column.role, encoder.names, scaled, missing_of(values))
 
 
 def _tell_strange(encoder: Encoder, strange: int, total: int) -> None:
-    share = strange / total if total else 0.0
+    share = strange / total
     usual = encoder.usual if isinstance(encoder, Words) else 0.0
     tell = log.warning if share - usual > STRANGE else log.info
-    if strange:
-        tell(
-            "column %r: %d of %d values are not known and are ignored (%.0f%%)",
-            encoder.name,
-            strange,
-            total,
-            100 * share,
-        )
+    text = "column %r: %d of %d values are not known and are ignored (%.0f%%)"
+    tell(text, encoder.name, strange, total, 100 * share)
 
 
 def _core(column: Column) -> tuple[Any, ...]:
@@ -244,6 +259,18 @@ def _plain(value: Any) -> Any:
 def _column(own: Mapping[str, Any], idf: Any) -> Column:
     state = {name: tuple(v) if isinstance(v, list) else v for name, v in own["encoder"].items()}
     kind = ENCODERS[check_choice("encoder", str(state.pop("kind")), ENCODERS)]
+    check_fields(kind, state)
     if kind is Words:
-        state["idf"] = np.asarray(idf, dtype=np.float32)
+        weights = np.asarray(idf, dtype=np.float32)
+        if weights.shape != (len(state["vocabulary"]),) or not np.isfinite(weights).all():
+            raise ValueError("one finite weight for each word is missing")
+        state["idf"] = weights
+    check_fields(Column, own)
     return Column(**{**own, "encoder": kind(**state)})
+
+
+def _line(saved: Any) -> Line:
+    line = Line(*saved)
+    for name, kind in zip(Line._fields, ("str", "str", "int", "float", "str")):
+        check_value(name, kind, getattr(line, name))
+    return line

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuplet._check import InputError, option
+from tuplet.io._cells import OTHER_DATE
 from tuplet.io.preparation import values as read
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _number_role(name: str, column: Any, missing: Any) -> Found:
     if len(different) <= 2:
         return "boolean" if set(different.tolist()) <= {0.0, 1.0} else "number", ""
     if pa.types.is_integer(column.type) or (different == np.round(different)).all():
+        if len(different) == len(values) and (not name.strip() or _INDEX.match(name)):
+            return "out:id", "left out: an id by its name, different in every row"
         if len(values) >= FEW_ROWS and len(different) == len(values):
             return _distinct_numbers(name, values)
         if _CODE.search(name) and len(different) < len(values) / 2:
@@ -97,7 +100,7 @@ def _number_role(name: str, column: Any, missing: Any) -> Found:
 
 def _distinct_numbers(name: str, values: Any) -> Found:
     """Whole numbers that all differ: an index or an id if they rise by row, fill their range, or by their name."""
-    if _INDEX.match(name) or _KEY.search(name):
+    if _KEY.search(name):
         return "out:id", "left out: an id by its name, different in every row"
     if np.ptp(values) == len(values) - 1:
         return "out:index", "left out: the row numbers in some order"
@@ -123,7 +126,7 @@ def _text_role(name: str, column: Any, missing: Any) -> Found:
     levels, rows = len(pc.unique(known)), len(known)
     if levels == 1 and not missing.any() and rows > 1:
         return "out:constant", f"left out: {known[0].as_py()!r} in every row"
-    if read.share_matching(column, read.ISO_DATE) >= 0.95:
+    if max(read.share_matching(column, form) for form in (read.ISO_DATE, OTHER_DATE)) >= 0.95:
         return "date", "read from text"
     if rows >= FEW_ROWS and levels == rows and read.share_matching(column, _HASH) > 0.95:
         return "out:id", "left out: hashes or ids, different in every row"

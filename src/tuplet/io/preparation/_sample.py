@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 2**16
 
 
-def sample_rows(chunks: Iterable[pa.Table], most: int = SAMPLE_ROWS) -> tuple[pa.Table | None, int]:
+def sample_table(chunks: Iterable[pa.Table], most: int = SAMPLE_ROWS) -> tuple[pa.Table | None, int]:
     """Up to `most` rows in table order, and the number of all rows; None where there is no chunk.
 
     Every row number has a fixed hash; the rows with the smallest ones are kept. So memory is bounded, one pass is

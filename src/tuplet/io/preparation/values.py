@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet._check import InputError
+from tuplet._check import InputError, option
 from tuplet.io._cells import NULL_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -67,7 +67,7 @@ def texts(column: Any) -> tuple[Any, Mask]:
     return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), pc.utf8_trim_whitespace(text)), missing
 
 
-def numbers(name: str, column: Any) -> Floats:
+def numbers(name: str, column: Any) -> Doubles:
     """float64 (n,), NaN where missing; texts are read as numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -96,12 +96,12 @@ def _parsed(name: str, column: Any) -> Any:
         row = int(wrong.argmax())
         raise InputError(
             f"Column {name!r} should hold numbers, but row {row + 1} holds {text[row].as_py()!r}. "
-            "Correct or empty it, or give the column the role category."
+            f"Correct or empty it, or say {option('roles', {name: 'category'})}."
         )
     return pc.cast(text, pa.float64())
 
 
-def days(name: str, column: Any) -> Floats:
+def days(name: str, column: Any) -> Doubles:
     """Days since 1970 as float64 (n,), NaN where missing; texts are read as ISO dates, of which the day counts."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -118,7 +118,7 @@ def days(name: str, column: Any) -> Floats:
     return np.where(missing, np.nan, micro / 86_400e6)
 
 
-def _iso_days(name: str, text: Any, missing: Mask) -> Floats:
+def _iso_days(name: str, text: Any, missing: Mask) -> Doubles:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -128,7 +128,7 @@ def _iso_days(name: str, text: Any, missing: Mask) -> Floats:
         row = next(i for i in np.flatnonzero(~missing) if not _is_date(text[int(i)].as_py()))
         raise InputError(
             f"Column {name!r} should hold dates, but row {row + 1} holds {text[int(row)].as_py()!r}. "
-            "Correct or empty it (as 2024-01-31), or give the column the role category."
+            f"Correct or empty it (as 2024-01-31), or say {option('roles', {name: 'category'})}."
         ) from None
     return np.where(missing, np.nan, np.asarray(pc.fill_null(day, 0), dtype=np.float64))
 

@@ -1,0 +1,145 @@
+"""PostgreSQL by ADBC: connections that are made again when they are lost, and the rows of a query in a file."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuplet._check import InputError, need_extra
+from tuplet.io._uris import Question, first_line, quoted, quoted_column, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("tuplet")
+TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
+
+
+def asked(place: str, attempt: Callable[[Any, Any], Any]) -> Any:
+    """What `attempt` makes of a connection to `place` and a cursor; uncommitted work is taken back.
+
+    A connection that is lost, or cannot be made, is tried again; what the server refuses is an InputError at once.
+    """
+    driver = need_extra("adbc_driver_postgresql.dbapi", "stores", "PostgreSQL")
+
+    def once() -> Any:
+        with driver.connect(place) as connection, connection.cursor() as cursor:
+            return attempt(connection, cursor)
+
+    return _retried(once, place, driver.Error)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the connection failed, rather than the query."""
+    text = str(error).lower()
+    signs = ("connection", "terminating", "server closed", "could not receive", "could not send", "no such file")
+    refused = ("password", "role ", 'database "', "authentication", "pg_hba")
+    return any(sign in text for sign in signs) and not any(word in text for word in refused)
+
+
+def is_blocked(error: Exception) -> bool:
+    """Whether the server gave up waiting for a lock (lock_timeout)."""
+    return getattr(error, "sqlstate", None) == "55P03"
+
+
+def _retried(attempt: Callable[[], Any], place: str, failure: type[Exception]) -> Any:
+    """The result of `attempt`, tried again where the connection is lost."""
+    import pyarrow as pa
+
+    for i in range(1, TRIES + 1):
+        try:
+            return attempt()
+        except (failure, pa.ArrowException, OSError) as error:
+            told = re.sub(r"^.*?(FATAL|ERROR):\s+", "", first_line(error))  # without the driver's own words
+            if not is_lost(error):
+                raise InputError(f"{shown(place)} refused ({told}). {_advice(told)}".rstrip()) from None
+            if i == TRIES:
+                raise InputError(
+                    f"{shown(place)} cannot be reached, or the connection was lost {TRIES} times "
+                    f"({told}). Nothing was written. Check host, port and network, and run it again."
+                ) from None
+            log.warning("the connection to %s is lost (%s); trying again", shown(place), told)
+            time.sleep(PAUSE * i)
+    raise AssertionError("unreachable")
+
+
+_ADVICE = {
+    "password": "Check user and password: PGPASSWORD, ~/.pgpass, or user:password@ in the URI.",
+    "pg_hba": "The server lets nobody in from here by that name. Ask its owner.",
+    "permission denied": "Ask the owner for the right, or name another table, schema or user.",
+    "must be owner": "A load sets the comment and the index of its table, as only its owner may. Name another table.",
+    "schema": "Make the schema first, or name another.",
+    "no unique": "Make `id` the primary key of the table, or name another table.",
+    "read-only": "This server or user cannot write. Name another.",
+    "not available": "Install pgvector on the server.",
+}
+
+
+def _advice(told: str) -> str:
+    """What to do about a refusal of the server."""
+    return next((advice for words, advice in _ADVICE.items() if words in told), "")
+
+
+def postgres_tables(cursor: Any) -> list[str]:
+    """The names of the tables and views, readable or not, with their schema unless it is public."""
+    cursor.execute(
+        "select nspname, relname from pg_class join pg_namespace on relnamespace = pg_namespace.oid "
+        "where relkind in ('r', 'p', 'v', 'm', 'f') and nspname !~ '^pg_' and nspname <> 'information_schema' "
+        "order by 1, 2"
+    )
+    return [name if schema == "public" else f"{schema}.{name}" for schema, name in cursor.fetchall()]
+
+
+class Answer:
+    """The rows of a question, asked once and kept in a temporary file for as long as this lives."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.rows: Path | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows from the start, as batches."""
+        import pyarrow as pa
+        from pyarrow import ipc
+
+        if self.rows is None:
+            folder = tempfile.mkdtemp(prefix="tuplet-postgres-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            rows = Path(folder) / "rows.arrow"
+            asked(self.question.place, lambda _, cursor: _spool(cursor, self.question, rows))
+            self.rows = rows
+        return ipc.open_stream(pa.memory_map(str(self.rows)))
+
+
+def _spool(cursor: Any, question: Question, path: Path) -> None:
+    """Write all rows of the answer to `path`, batch by batch."""
+    import pyarrow as pa
+
+    query = question.query or f"select * from {quoted(question.only_table(postgres_tables(cursor)))}"
+    cursor.execute(_readable(query, cursor))
+    reader = cursor.fetch_record_batch()
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def _readable(query: str, cursor: Any) -> str:
+    """The query with pgvector columns as real[], numeric as double, and other types unknown to Arrow as text."""
+    import pyarrow as pa
+
+    schema = cursor.adbc_execute_schema(query)
+    wanted = []
+    for part in schema:
+        name, kind = quoted_column(part.name), (part.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+        opaque = isinstance(part.type, pa.BaseExtensionType) or (pa.types.is_binary(part.type) and kind != "bytea")
+        cast = "real[]" if kind == "vector" or kind.startswith("unnamed") else "text"
+        cast = "double precision" if kind == "numeric" else cast if opaque else ""
+        wanted.append(f"{name}::{cast} as {name}" if cast else name)
+    return f"select {', '.join(wanted)} from ({query.rstrip().rstrip(';')}) as asked"

@@ -1,0 +1,181 @@
+"""K-Means on a folder of Parquet parts by the tasks of an engine: a part a task, none of them whole in the driver.
+
+The starts come from a sample, as those of `rows.kmeans`. In each step every task assigns the rows of its part to the
+nearest centres and returns sums and counts, which are added in the order of the parts: engines give the same labels.
+Centres and labels lie in a work folder: a driver that was killed goes on from its last step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuplet._check import InputError, check_int, check_out_path
+from tuplet._files import locked, new_file, new_folder
+from tuplet.engines import Engine, connected
+from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vectors_of
+from tuplet.rows.kmeans import SETTLED, STEPS, assigned, sample_places, sample_size, scale_rows, starts_on
+
+Progress = Callable[[str, float], None]
+
+
+def cluster_parts(
+    folder: Path,
+    k: int,
+    out: Path,
+    *,
+    engine: str = "local",
+    seed: int = 0,
+    n_init: int = 10,
+    unit_rows: bool = True,
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.int64], float]:
+    """Write the vectors of `folder` to the folder `out` with a column `cluster`; (nodes of each cluster, inertia).
+
+    `folder` and `out` lie on storage that all nodes of `engine` see; they may be the same.
+    """
+    files, rows = vector_files(folder)
+    k = check_int("k", k, maximum=sum(rows))
+    target = check_out_path(out)
+    if target.exists() and not (is_parts(target) or (target.is_dir() and not any(target.iterdir()))):
+        raise InputError(f"{target} exists and holds something else than vectors. Choose another place.")
+    settings = {
+        "files": [_identity(path) for path in files],
+        "rows": rows,
+        "k": k,
+        "seed": seed,
+        "n_init": n_init,
+        "unit_rows": unit_rows,
+    }
+    work = target.with_name(f".{target.name}.clusters")
+    with locked(target), connected(engine) as nodes:
+        _open(work, settings)
+        nodes.check_sees([work.resolve() / "task.json", *(path.resolve() for path in files)])
+        items = [
+            {"work": str(work.resolve()), "file": str(path.resolve()), "part": i} for i, path in enumerate(files)
+        ]
+        counts, inertia, best = _clustered(nodes, items, work, settings, progress)
+        with new_folder(target) as partial:
+            nodes.map(write_clusters, [{**item, "target": str(partial.resolve()), **best} for item in items])
+        shutil.rmtree(work)
+    return counts, inertia
+
+
+def _open(work: Path, settings: Mapping[str, Any]) -> None:
+    """The work folder; one of other vectors or settings is thrown away."""
+    note = work / "task.json"
+    if note.exists() and json.loads(note.read_text()) == settings:
+        return
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    with new_file(note) as partial:
+        partial.write_text(json.dumps(settings))
+
+
+def _identity(path: Path) -> str:
+    """What tells a file from one that was written later."""
+    return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
+
+def _clustered(
+    nodes: Engine, items: list[dict[str, Any]], work: Path, settings: Mapping[str, Any], progress: Progress | None
+) -> tuple[NDArray[np.int64], float, dict[str, int]]:
+    """Counts, inertia, and where the labels lie; the starts are made on the rows that `kmeans` takes for them."""
+    k, seed, ends = int(settings["k"]), int(settings["seed"]), np.cumsum([0, *settings["rows"]])
+    n = int(ends[-1])
+    chosen = sample_places(n, sample_size(k), seed)
+    asked = [
+        {**item, "rows": (chosen[(chosen >= low) & (chosen < high)] - low).tolist()}
+        for item, low, high in zip(items, ends, ends[1:])
+    ]
+    sample = scale_rows(np.vstack(nodes.map(sample_of_part, asked)), bool(settings["unit_rows"]))
+    starts = starts_on(np.ascontiguousarray(sample), k, seed, int(settings["n_init"]), whole=len(sample) == n)
+    if len(sample) < n:
+        return _settle(nodes, items, work, np.stack([start.centres for start in starts]), n, progress)
+    for i, (low, high) in enumerate(pairwise(ends)):
+        _save(work / f"labels-0-{i}.npy", starts[0].labels[None, low:high])
+    return np.bincount(starts[0].labels, minlength=k), starts[0].inertia, {"step": 0, "start": 0}
+
+
+def _settle(
+    nodes: Engine, items: list[dict[str, Any]], work: Path, centres: NDArray[np.float32], n: int, progress: Any
+) -> tuple[NDArray[np.int64], float, dict[str, int]]:
+    """Lloyd's steps of all starts side by side until the labels settle: counts, inertia, and where labels lie."""
+    step, ended, done = 0, np.zeros(len(centres), bool), 0.0
+    known = work / "state.npz"
+    if known.exists():
+        with np.load(known) as state:
+            step, centres, ended = int(state["step"]), state["centres"], state["ended"]
+    while True:
+        with new_file(known) as partial, partial.open("wb") as file:
+            np.savez(file, step=step, centres=centres, ended=ended)
+        for old in work.glob(f"labels-{step - 2}-*.npy"):
+            old.unlink()
+        parts = nodes.map(assign_part, [{**item, "step": step} for item in items])
+        sums, counts = (np.sum([part[name] for part in parts], axis=0) for name in ("sums", "counts"))
+        moved, squares = (sum(part[name] for part in parts) for name in ("moved", "squares"))
+        ended = ended | (moved <= SETTLED * n)  # its centres stay, and with them the labels
+        full = (counts > 0) & ~ended[:, None]
+        centres = np.where(full[..., None], sums / np.maximum(counts, 1)[..., None], centres).astype(np.float32)
+        if progress is not None:
+            share = float(np.max(np.where(ended, SETTLED, np.maximum(moved / n, SETTLED))))
+            done = max(done, 0.95 * math.log(share) / math.log(SETTLED))  # the share of moved rows falls about evenly
+            progress("cluster", done)
+        if ended.all() or step + 1 == STEPS:
+            break
+        step += 1
+    within = squares - (np.square(sums).sum(axis=2) / np.maximum(counts, 1)).sum(axis=1)
+    best = int(within.argmin())
+    return counts[best], max(0.0, float(within[best])), {"step": step, "start": best}
+
+
+def sample_of_part(item: Mapping[str, Any]) -> NDArray[np.float32]:
+    """Task: some rows of a part."""
+    return _vectors(item)[np.asarray(item["rows"], np.int64)]
+
+
+def assign_part(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Task: the nearest centre of each row of a part, for each start; sums (s, k, d) and counts (s, k) come back."""
+    work, step, part = Path(item["work"]), int(item["step"]), int(item["part"])
+    settings = json.loads((work / "task.json").read_text())
+    with np.load(work / "state.npz") as state:
+        centres = state["centres"]
+    rows = _vectors(item)
+    near, sums, counts, squares = zip(*(assigned(rows, one, unit_rows=settings["unit_rows"]) for one in centres))
+    labels = np.stack(near)
+    before = work / f"labels-{step - 1}-{part}.npy"
+    moved = (labels != np.load(before)).sum(axis=1) if step else np.full(len(labels), labels.shape[1])
+    _save(work / f"labels-{step}-{part}.npy", labels)
+    return {"sums": np.stack(sums), "counts": np.stack(counts), "moved": moved, "squares": squares[0]}
+
+
+def write_clusters(item: Mapping[str, Any]) -> None:
+    """Task: the part with its column `cluster`."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    source = Path(item["file"])
+    table = pq.read_table(source)
+    labels = np.load(Path(item["work"]) / f"labels-{item['step']}-{item['part']}.npy")[int(item["start"])]
+    table = table.drop_columns([name for name in ("cluster",) if name in table.column_names])
+    table = table.append_column("cluster", pa.array(labels.astype(np.int64)))
+    with new_file(Path(item["target"]) / source.name) as partial:
+        pq.write_table(table, partial, use_dictionary=["id", "cluster"])
+
+
+def _save(path: Path, labels: NDArray[np.int64]) -> None:
+    with new_file(path) as partial, partial.open("wb") as file:
+        np.save(file, labels.astype(np.int32))
+
+
+def _vectors(item: Mapping[str, Any]) -> NDArray[np.float32]:
+    path = Path(item["file"])
+    return vectors_of(read_parquet(path)[0], path)

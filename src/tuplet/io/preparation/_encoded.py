@@ -1,0 +1,33 @@
+"""What every encoder gives back, and the counts that encoders of levels and of words share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """`values` (n, width), dense float32 or CSR; `strange` of `total` tokens or levels were not known."""
+
+    values: Any
+    strange: int = 0
+    total: int = 0
+
+
+def least(n: int) -> int:
+    """Rows that a level or word needs: 1 in a small table, else 2."""
+    return 1 if n < 50 else 2
+
+
+def counted(values: Any) -> tuple[list[str], list[int]]:
+    """The different values and their counts, most frequent first, then in ascending order."""
+    import pyarrow.compute as pc
+
+    found = pc.value_counts(values.drop_null())
+    pairs = sorted(zip(found.field("values").to_pylist(), found.field("counts").to_pylist()), key=by_count)
+    return [value for value, _ in pairs], [count for _, count in pairs]
+
+
+def by_count(pair: tuple[str, int]) -> tuple[int, str]:
+    return -pair[1], pair[0]
