@@ -26,7 +26,8 @@ class Objective:
     `t` the temperature. Without `views`, v is None; where labels are not needed, y is None. The mean over the views
     is minimised. The other three are faster ways to the same number, and may be left out: `anchor(u, y, t)` is
     computed once for all views and given to `pair(terms, v, y, t)`; `stack(u, all, y, t)` takes all views
-    (n_views, b, d).
+    (n_views, b, d). `of_classes`: the loss is -log(sum of h over the class / over all), with one class a row where
+    there are no labels, and so can be trained by many workers (training/sharded.py).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Objective:
     anchor: Callable[[Tensor, Any, float], Terms] | None = None
     pair: Callable[[Terms, Tensor, Any, float], Tensor] | None = None
     stack: Loss | None = None
+    of_classes: bool = False
 
     def anchor_terms(self, u: Tensor, y: Tensor | None, t: float) -> Terms:
         """What the loss needs of the rows without a mask."""
@@ -71,6 +73,7 @@ register(
         anchor=lambda u, y, t: direct.dmati_anchor(u, t),
         pair=lambda terms, v, y, t: direct.dmati_pair(terms, v, t),
         stack=lambda u, v, y, t: direct.dmati_stack(u, v, t),
+        of_classes=True,
     )
 )
 register(
@@ -81,6 +84,7 @@ register(
         anchor=direct.dmat_anchor,
         pair=direct.dmat_pair,
         stack=direct.dmat_stack,
+        of_classes=True,
     )
 )
 register(
@@ -89,5 +93,6 @@ register(
         lambda u, v, y, t: direct.dmt_loss(u, y, temperature=t),
         needs_labels=True,
         views=False,
+        of_classes=True,
     )
 )

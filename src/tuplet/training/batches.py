@@ -149,7 +149,7 @@ def load_rows(rows: Any, device: torch.device) -> Any:
     return resident
 
 
-def read_rows(rows: Any, index: NDArray[np.int64], device: torch.device) -> Tensor:
+def take_rows(rows: Any, index: NDArray[np.int64], device: torch.device) -> Tensor:
     """Rows `index` as a float32 tensor (b, f) on `device`."""
     if isinstance(rows, Tensor):
         return rows.index_select(0, send(torch.from_numpy(index), rows.device)).float().to(device)

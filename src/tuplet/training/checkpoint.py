@@ -77,11 +77,11 @@ def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             _check_format(file, header)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
             meta = json.loads(header["tuplet"])
+        wanted = _content_sum(tensors, header["tuplet"]) if "format" in header else None  # format 1 has no checksum
     except FileNotFoundError:
         raise InputError(f"There is no file {file}. Check the path.") from None
-    except (SafetensorError, KeyError, json.JSONDecodeError, RecursionError, OSError) as error:
+    except (SafetensorError, KeyError, ValueError, RuntimeError, OSError) as error:
         raise InputError(f"{file} is damaged or not from tuplet ({error}). Delete it and start again.") from None
-    wanted = _content_sum(tensors, header["tuplet"]) if "format" in header else None  # format 1 has no checksum
     if not isinstance(meta, dict) or header.get("sum") != wanted:
         raise InputError(f"{file} is damaged: its content does not fit its checksum. Delete it and start again.")
     return tensors, meta

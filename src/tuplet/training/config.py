@@ -10,7 +10,7 @@ from tuplet.losses import objective_of
 from tuplet.training.batches import steps_per_epoch
 from tuplet.training.criteria import CRITERIA
 
-DEFAULT_STEPS = 100
+DEFAULT_STEPS = 150
 DEFAULT_CHECKS = 20  # rows of the history, where `check_every` is not given and criteria are measured
 
 
@@ -18,7 +18,7 @@ DEFAULT_CHECKS = 20  # rows of the history, where `check_every` is not given and
 class TrainConfig:
     """How to train. Every field is checked here, once.
 
-    Length: `epochs` or `max_steps`, or whichever ends first; with neither, 100 steps, or one epoch where that is
+    Length: `epochs` or `max_steps`, or whichever ends first; with neither, 150 steps, or one epoch where that is
     longer, for quality peaks early and longer training hurts. `optimizer`: "adamw" shrinks the weights apart from the
     gradient by `weight_decay`; "adam" adds `weight_decay` times the weights to the gradient, which at 1e-4 to 1e-3
     lets training go on for longer before it hurts. `schedule` "cosine" lets the learning rate fall to 0;

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice
 from tuplet._seed import seed_of, stream
-from tuplet.rows.kmeans import Clusters, kmeans, nearest, scale_rows, simplified_silhouette
+from tuplet.rows.kmeans import Clusters, kmeans, nearest_centre, scale_rows, simplified_silhouette
 
 # name -> +1 where larger is better, -1 where smaller is
 CRITERIA = {"silhouette": 1, "davies_bouldin": -1, "stability": 1, "modularity": 1, "effective_rank": -1}
 SAMPLE = 2000  # rows, and edges
 
 
-def measure(
+def criterion_values(
     z: NDArray[np.float32],
     names: Sequence[str],
     *,
@@ -82,7 +82,7 @@ def sampled_modularity(ends: tuple[NDArray[np.float32], NDArray[np.float32]] | N
     """
     if ends is None:
         raise InputError('The criterion "modularity" needs edges. Give edges=... to train, or choose another one.')
-    near = [nearest(scale_rows(side), found.centres) for side in ends]
+    near = [nearest_centre(scale_rows(side), found.centres) for side in ends]
     share = np.bincount(np.concatenate(near), minlength=len(found.centres)) / (2 * len(near[0]))
     return float(np.mean(near[0] == near[1]) - np.sum(share**2))
 

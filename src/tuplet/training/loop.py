@@ -25,19 +25,23 @@ from tuplet.training.batches import (
     load_rows,
     pick_device,
     prefetch,
-    read_rows,
     send,
     step_indices,
     steps_per_epoch,
+    take_rows,
 )
 from tuplet.training.checkpoint import Checkpoints
 from tuplet.training.config import TrainConfig
+from tuplet.training.group import WorkerGroup
+from tuplet.training.sharded import check_sharded, own_rows, sharded_step
 from tuplet.training.state import History, State, Watch, deferred_interrupt
 from tuplet.training.views import draw_views, stacked_backward, stacks, views_backward
 
 __all__ = ["Checkpoints", "History", "TrainConfig", "train"]
 log = logging.getLogger("tuplet")
 Progress = Callable[[str, float], None]
+
+_SHARED = "All machines must see the same checkpoint folder, and all run with --resume or none."
 
 
 def train(
@@ -52,6 +56,7 @@ def train(
     checkpoint: Checkpoints | str | os.PathLike[str] | None = None,
     resume: bool = False,
     edges: NDArray[np.int64] | None = None,
+    group: WorkerGroup | None = None,
 ) -> History:
     """Train `encoder` in place on `rows` (n, f), an array, a memory map or a tensor; what was seen comes back.
 
@@ -60,8 +65,12 @@ def train(
     written there; `resume` goes on from it.
     `edges` (e, 2) is a sample of edges for the criterion "modularity". Ctrl-C lets the current step end, writes the
     checkpoint and goes on as KeyboardInterrupt, whose text says how to resume: half-trained weights are no result.
+    In a `group` this process is one of several workers that call `train` alike (see sharded.py); all end with the
+    same weights, and the first one writes the checkpoints.
     """
     objective = objective_of(config.loss)
+    if group is not None:
+        check_sharded(objective, config)
     index = _training_rows(rows.shape[0], objective, labels)
     n_steps, per_epoch = config.n_steps(len(index)), steps_per_epoch(len(index), config.batch_size)
     every, where = config.steps_a_row(len(index)), pick_device(device)
@@ -70,14 +79,20 @@ def train(
     checkpoint = checkpoint if isinstance(checkpoint, Checkpoints | None) else Checkpoints(checkpoint)
     if checkpoint is not None and resume:
         state.load(checkpoint.file)
-    take_step = _step_function(encoder, state.optimizer, objective, config)
-    if where.type == "cuda" and config.capture:
+    if group is not None and group.differ(state.step):
+        raise InputError(f"The workers do not go on from one step (this one: {state.step}). {_SHARED}")
+    first = group is None or group.rank == 0
+    if group is not None:
+        take_step = sharded_step(encoder, state.optimizer, objective, config, group)
+    else:
+        take_step = _step_function(encoder, state.optimizer, objective, config)
+    if group is None and where.type == "cuda" and config.capture:
         take_step = CapturedStep(take_step)
     reason = "fixed"
 
     with device_scope(where, config.tf32), deferred_interrupt() as interrupted:
         try:
-            for batch in _feed(rows, index, labels, config, seed, where, range(state.step, n_steps)):
+            for batch in _feed(rows, index, labels, config, seed, where, range(state.step, n_steps), group):
                 if state.exhausted:
                     reason = "auto"
                     break
@@ -86,19 +101,19 @@ def train(
                 state.add(loss)
                 if state.step % every == 0 or state.step == n_steps:
                     state.add_row(state.step / per_epoch, lambda: watch(encoder))
-                if checkpoint is not None and checkpoint.due(state.step, per_epoch, state.saved_at):
+                if first and checkpoint is not None and checkpoint.due(state.step, per_epoch, state.saved_at):
                     state.save(checkpoint.file)
                 if progress is not None:
                     progress("train", state.step / n_steps)
-                if interrupted():
+                if interrupted() if group is None else group.any(interrupted()):
                     raise KeyboardInterrupt
         except KeyboardInterrupt:  # here, or in the progress callback: the step before it is complete
-            if checkpoint is not None:
+            if checkpoint is not None and first:
                 state.save(checkpoint.file)
             raise KeyboardInterrupt(_how_to_resume(state.step, n_steps, checkpoint)) from None
 
     state.finish(state.step / per_epoch, reason)
-    if checkpoint is not None:
+    if checkpoint is not None and first:
         state.save(checkpoint.file)
     return state.history
 
@@ -133,8 +148,13 @@ def _feed(
     seed: int,
     device: torch.device,
     steps: range,
+    group: WorkerGroup | None = None,
 ) -> Iterator[Batch]:
-    """The batches of `steps` on `device`: from its memory where the rows fit, else read ahead by a thread."""
+    """The batches of `steps` on `device`: from its memory where the rows fit, else read ahead by a thread.
+
+    A worker of a `group` gets its own rows of the batch and the classes of all; where there are no labels, each row
+    is its own class.
+    """
     store = load_rows(rows, device)
     objective = objective_of(config.loss)
     classes = torch.from_numpy(np.array(labels, np.int64)) if objective.needs_labels else None
@@ -149,7 +169,10 @@ def _feed(
             views = draw_views(seed, step, rows.shape[1], n_views, config.mask_fraction)
             y = None if classes is None else send(classes[torch.from_numpy(chosen)], target)
             columns = send(torch.from_numpy(views.columns), target)
-            yield Batch(step, read_rows(store, chosen, target), y, columns, views.kept)
+            if group is not None:
+                y = send(torch.arange(len(chosen)), target) if y is None else y
+                chosen = own_rows(chosen, group)
+            yield Batch(step, take_rows(store, chosen, target), y, columns, views.kept)
 
     resident = device.type == "cpu" or (isinstance(store, Tensor) and store.device.type == device.type)
     return batches(device) if resident else prefetch(batches(torch.device("cpu")), device)

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from tuplet._check import InputError
 from tuplet._html import curve, table
-from tuplet.training.batches import read_rows
+from tuplet.training.batches import take_rows
 from tuplet.training.checkpoint import read_state, restore, write_state
 from tuplet.training.config import TrainConfig
-from tuplet.training.criteria import CRITERIA, measure, sample_rows
+from tuplet.training.criteria import CRITERIA, criterion_values, sample_rows
 from tuplet.training.encoder import encode
 
 log = logging.getLogger("tuplet")
@@ -69,6 +69,8 @@ class History:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
         """The history that `to_dict` wrote."""
+        if not isinstance(values.get("rows", []), list):
+            raise TypeError("the rows of the history are no list")
         known = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 
@@ -189,7 +191,7 @@ class State:
         try:
             self._check_identity(meta["identity"], file)
             self._take_over(tensors, meta, file)
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, RuntimeError, OverflowError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"The checkpoint {file} is damaged ({error!r}). Delete it and start again.") from None
@@ -243,10 +245,10 @@ class Watch:
             z, places = self._vectors(encoder, nodes), places.reshape(self.edges.shape)
             ends = (z[places[:, 0]], z[places[:, 1]])
         z = self._vectors(encoder, self.sample)
-        return measure(z, self.config.watched, k=self.config.n_clusters, seed=self.seed, ends=ends)
+        return criterion_values(z, self.config.watched, k=self.config.n_clusters, seed=self.seed, ends=ends)
 
     def _vectors(self, encoder: nn.Sequential, index: NDArray[np.int64]) -> NDArray[np.float32]:
-        chosen = read_rows(self.rows, index, torch.device("cpu"))
+        chosen = take_rows(self.rows, index, torch.device("cpu"))
         return encode(encoder, chosen, unit_rows=self.config.unit_rows)
 
 

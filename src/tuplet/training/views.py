@@ -7,8 +7,8 @@ the first layer is one product for all views together plus one small product for
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -88,10 +88,29 @@ def views_backward(
         loss.backward()  # type: ignore[no-untyped-call]
         grad_of(first.weight).index_add_(1, picked, grad_of(part))
         total += loss.detach()
-    torch.autograd.backward(terms, [grad_of(term) for term in shared])
+    _hand_back(terms, [grad_of(term) for term in shared])
     grad_of(first.weight).addmm_(grad_of(hidden).T, x)
     grad_of(first.bias).add_(grad_of(hidden).sum(0))
     return total
+
+
+class _Handed(torch.autograd.Function):
+    """A zero whose gradients with respect to the first half of the arguments are the second half."""
+
+    @staticmethod
+    def forward(ctx: Any, *terms_and_grads: Tensor) -> Tensor:
+        ctx.save_for_backward(*terms_and_grads[len(terms_and_grads) // 2 :])
+        return terms_and_grads[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Tensor | None, ...]:
+        return (*ctx.saved_tensors, *[None] * len(ctx.saved_tensors))
+
+
+def _hand_back(terms: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+    """torch.autograd.backward(terms, grads), which would load sympy: half a second of a first fit."""
+    zero: Tensor = _Handed.apply(*terms, *grads)  # type: ignore[no-untyped-call]
+    zero.backward()  # type: ignore[no-untyped-call]
 
 
 def stacks(x: Tensor, columns: Tensor) -> bool:
