@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tuplet.rows.kmeans import Clusters
+from tuplet.rows.blocks import over_blocks, summed
+from tuplet.rows.kmeans import Clusters, margins
 
 
 def of_any_size(rows: NDArray[np.float32], found: Clusters, *, steps: int = 30) -> Clusters:
@@ -16,17 +20,43 @@ def of_any_size(rows: NDArray[np.float32], found: Clusters, *, steps: int = 30) 
     |x - c|^2 / 2v - log p_c, then v, p and the centres are measured again, until no row moves.
     """
     labels, k = found.labels, len(found.centres)
-    squares = np.einsum("ij,ij->i", rows, rows)
     for _ in range(steps):
         centres, counts = group_means(rows, labels, k), np.bincount(labels, minlength=k)
-        distances = squares[:, None] - 2 * rows @ centres.T + np.einsum("ij,ij->i", centres, centres)
-        own = float(np.take_along_axis(distances, labels[:, None], 1).mean(dtype=np.float64))
-        doubled = max(2 * own / rows.shape[1], 1e-12)  # 2v
-        moved = (distances / doubled - np.log(np.maximum(counts, 1e-9) / len(rows))).argmin(axis=1)
+        doubled = max(2 * _variance(rows, centres, labels), 1e-12)
+        moved = _likeliest(rows, centres, doubled, np.log(np.maximum(counts, 1e-9) / len(labels)))
         if np.array_equal(moved, labels):
             break
         labels = moved
     return Clusters(labels, group_means(rows, labels, k))
+
+
+def _variance(rows: Any, centres: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Mean squared distance to the own centre, a column."""
+    (n, d), k = rows.shape, len(centres)
+
+    def own(block: slice) -> Any:
+        distances = _distances(rows[block], centres)
+        return np.take_along_axis(distances, labels[block, None], 1).sum(dtype=np.float64)
+
+    total = float(summed(own, n, max(d, k), (), maps=[rows]))
+    return total / int(n * d)
+
+
+def _likeliest(rows: Any, centres: NDArray[np.float32], doubled: float, log_shares: Any) -> NDArray[np.int64]:
+    """For each row the centre with the least |x - c|^2 / 2v - log p_c."""
+
+    def some(block: slice) -> Any:
+        return (_distances(rows[block], centres) / doubled - log_shares).argmin(axis=1)
+
+    (n, d), k = rows.shape, len(centres)
+    return np.concatenate([part for _, part in over_blocks(some, n, max(d, k), maps=[rows])])
+
+
+def _distances(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Squared distances (b, k) of rows to all centres."""
+    squares = np.einsum("ij,ij->i", rows, rows)
+    found: NDArray[np.float32] = squares[:, None] - 2 * rows @ centres.T + np.einsum("ij,ij->i", centres, centres)
+    return found
 
 
 def group_means(rows: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> NDArray[np.float32]:
@@ -36,9 +66,22 @@ def group_means(rows: NDArray[np.float32], labels: NDArray[np.int64], k: int) ->
     array([[2.],
            [5.]], dtype=float32)
     """
-    one_hot = sp.csr_array((np.ones(len(labels), np.float32), (labels, np.arange(len(labels)))), (k, len(labels)))
+    return means_of(lambda block: rows[block], rows.shape[1], labels, k, maps=[rows])
+
+
+def means_of(
+    rows_of: Callable[[slice], Any], d: int, labels: NDArray[np.int64], k: int, *, maps: Sequence[Any] = ()
+) -> NDArray[np.float32]:
+    """The same for rows (n, d) that `rows_of` gives block by block."""
+
+    def sums(block: slice) -> Any:
+        rows, some = rows_of(block), labels[block]
+        one_hot = sp.csr_array((np.ones(len(some), np.float32), (some, np.arange(len(some)))), (k, len(some)))
+        return one_hot @ rows
+
     counts = np.bincount(labels, minlength=k)[:, None]
-    means: NDArray[np.float32] = ((one_hot @ rows) / np.maximum(counts, 1)).astype(np.float32)
+    total = summed(sums, len(labels), max(d, k), (k, d), maps=maps)
+    means: NDArray[np.float32] = (total / np.maximum(counts, 1)).astype(np.float32)
     return means
 
 
@@ -55,9 +98,9 @@ def confident(
     """
     if len(centres) < 2 or share >= 1:
         return labels.copy()
-    squares = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ centres.T + np.sum(centres**2, axis=1)
-    near = np.sqrt(np.partition(squares, 1, axis=1)[:, :2].clip(min=0))
-    margin = 1 - np.divide(near[:, 0], near[:, 1], out=np.ones(len(near), near.dtype), where=near[:, 1] > 0)
+    n, width = rows.shape[0], max(rows.shape[1], len(centres))
+    parts = over_blocks(lambda block: margins(rows[block], centres), n, width, maps=[rows])
+    margin = np.concatenate([part for _, part in parts])
     kept = np.full(len(labels), -1, np.int64)
     for group in np.unique(labels):
         members = np.flatnonzero(labels == group)

@@ -8,7 +8,7 @@ columns. So n x (a few hundred) numbers are held, whatever f is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from tuplet._seed import stream
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
+from tuplet.models._cost import SIGNS
+from tuplet.rows.blocks import gathered, over_blocks, summed
 from tuplet.rows.kmeans import scale_rows
-from tuplet.rows.svd import BLOCK_VALUES, Floats, operator_svd, times, transposed_times
+from tuplet.rows.svd import Floats, operator_svd, times, transposed_times
 
-_SIGNS = 256  # random columns that measure the lengths of H's rows, to 1 / sqrt(512) = 4%
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this
 
@@ -38,7 +39,8 @@ def rarity(x: Any) -> Floats:
     if sp.issparse(x):
         count = np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
     else:
-        count = sum((np.count_nonzero(block, axis=0) for block in _row_blocks(x)), np.zeros(x.shape[1], np.int64))
+        parts = over_blocks(lambda block: np.count_nonzero(x[block], axis=0), *x.shape, maps=[x])
+        count = sum((part for _, part in parts), np.zeros(x.shape[1], np.int64))
     return np.where(count > 0, np.log1p(n / np.maximum(1, count)), 0).astype(np.float32)
 
 
@@ -52,6 +54,7 @@ class FilteredRows:
     before: Floats
     after: Floats
     tick: Callable[[], None] = field(default=lambda: None)
+    engine: str = "local"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -59,32 +62,56 @@ class FilteredRows:
 
     def forward(self, q: Floats) -> Floats:
         """H q for q (f, c): float32 (n, c)."""
-        start = times(self.graph.x, self.weights[:, None] * q) * self.before[:, None]
+        start = times(self.graph.x, self.weights[:, None] * q)
+        _scale(start, self.before)
         self.tick()
-        return self.graph_filter.transform(self.graph, x=start) * self.after[:, None]
+        return _scale(self.graph_filter.transform(self.graph, x=start, engine=self.engine), self.after)
 
     def backward(self, y: Floats) -> Floats:
         """H' y for y (n, c): float32 (f, c). With r = 1/2 and a symmetric adjacency F is its own transpose."""
         self.tick()
-        filtered = self.graph_filter.transform(self.graph, x=y * self.after[:, None])
-        return transposed_times(self.graph.x, filtered * self.before[:, None]) * self.weights[:, None]
+        start = gathered(lambda block: y[block] * self.after[block, None], y.shape, y.shape[1])
+        filtered = self.graph_filter.transform(self.graph, x=start, engine=self.engine)
+        return transposed_times(self.graph.x, _scale(filtered, self.before)) * self.weights[:, None]
 
 
 def filtered_rows(
-    graph: Graph, graph_filter: GraphFilter, weights: Floats, *, seed: int = 0, tick: Callable[[], None] | None = None
+    graph: Graph,
+    graph_filter: GraphFilter,
+    weights: Floats,
+    *,
+    seed: int = 0,
+    tick: Callable[[], None] | None = None,
+    engine: str = "local",
 ) -> FilteredRows:
     """H of `graph`. The lengths of the rows of F X are estimated from random projections."""
     ones = np.ones(graph.n_nodes, np.float32)
-    rows = FilteredRows(
-        graph, graph_filter, weights, _inverse(_lengths(graph.x, weights)), ones, tick or (lambda: None)
-    )
-    after = _inverse(np.linalg.norm(rows.forward(_signs(len(weights), seed)), axis=1))
-    return FilteredRows(graph, graph_filter, weights, rows.before, after, rows.tick)
+    before = inverse(weighted_lengths(graph.x, weights))
+    rows = FilteredRows(graph, graph_filter, weights, before, ones, tick or (lambda: None), engine)
+    return replace(rows, after=inverse_lengths(rows.forward(random_signs(len(weights), seed))))
 
 
-def _signs(f: int, seed: int) -> Floats:
-    """Random columns (f, _SIGNS) of length 1: |H signs| is about |H|, row by row."""
-    signs: Floats = stream(seed, "row lengths").choice(np.array([-1, 1], np.float32) / _SIGNS**0.5, (f, _SIGNS))
+def inverse_lengths(rows: Floats) -> Floats:
+    """1 / |row| of each row (n,), an array or a memory map; 0 for zero rows."""
+    n, c = rows.shape
+    found = over_blocks(lambda block: np.linalg.norm(rows[block], axis=1), n, c, maps=[rows])
+    return inverse(np.concatenate([part for _, part in found]))
+
+
+def _scale(rows: Floats, factors: Floats) -> Floats:
+    """`rows` (n, c), each times its factor, in place."""
+
+    def scale(block: slice) -> None:
+        rows[block] *= factors[block, None]
+
+    for _ in over_blocks(scale, *rows.shape):
+        pass
+    return rows
+
+
+def random_signs(f: int, seed: int) -> Floats:
+    """Random columns (f, SIGNS) of length 1: |H signs| is about |H|, row by row."""
+    signs: Floats = stream(seed, "row lengths").choice(np.array([-1, 1], np.float32) / SIGNS**0.5, (f, SIGNS))
     return signs
 
 
@@ -109,27 +136,60 @@ class Spectrum:
         return rows.forward(self.right)
 
     def start(self, x: Any, *, weights: Floats, seed: int) -> Floats:
-        """What a filter makes H right and the lengths of H of, for feature rows `x` (k, f): (k, d + _SIGNS)."""
-        columns = np.hstack([self.right, _signs(len(weights), seed)])
-        return times(x, weights[:, None] * columns) * _inverse(_lengths(x, weights))[:, None]
+        """What a filter makes H right and the lengths of H of, for feature rows `x` (k, f): (k, d + SIGNS)."""
+        columns = np.hstack([self.right, random_signs(len(weights), seed)])
+        return times(x, weights[:, None] * columns) * inverse(weighted_lengths(x, weights))[:, None]
 
     def finish(self, filtered: Floats) -> Floats:
         """H right (k, d) from the filtered rows of `start`: what `project` gives, for some nodes only."""
         d = self.right.shape[1]
-        projected: Floats = filtered[:, :d] * _inverse(np.linalg.norm(filtered[:, d:], axis=1))[:, None]
+        projected: Floats = filtered[:, :d] * inverse(np.linalg.norm(filtered[:, d:], axis=1))[:, None]
         return projected
 
     def detail(self, projected: Floats) -> Floats:
         """Unit rows (n, d) around their mean: what tells neighbours from strangers."""
-        centred: Floats = scale_rows(projected - self.centre)
-        return centred
+        n, d = projected.shape
+        return gathered(lambda block: scale_rows(projected[block] - self.centre), (n, d), d)
 
     def groups(self, projected: Floats, columns: int) -> Floats:
         """Unit rows (n, columns) in which dense groups stand apart, whatever their size."""
-        columns = min(columns, self.turn.shape[1])
-        balanced = projected * _balance(projected, self.mass, self.least, self.typical)[:, None]
-        found: Floats = scale_rows(balanced @ self.turn[:, :columns])
-        return found
+        turn = self.turn[:, :columns]
+
+        def some(block: slice) -> Floats:
+            rows = projected[block]
+            found: Floats = scale_rows((rows * self.balance(rows)[:, None]) @ turn)
+            return found
+
+        return gathered(some, (len(projected), turn.shape[1]), projected.shape[1])
+
+    def balance(self, projected: Floats) -> Floats:
+        """A factor for each row, smaller for rows that are similar to all (n,)."""
+        if self.typical <= 0:
+            return np.ones(len(projected), np.float32)
+        similar = np.maximum(projected @ self.mass, self.least) / self.typical
+        factors: Floats = (similar**-_BALANCE).astype(np.float32)
+        return factors
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRows:
+    """`spectrum.groups(projected, columns)` (n, columns), of which only the rows that are asked for are made."""
+
+    spectrum: Spectrum
+    projected: Any
+    columns: int
+    dtype = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.projected), min(self.columns, self.spectrum.turn.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * self.shape[0] * self.shape[1]
+
+    def __getitem__(self, which: Any) -> Floats:
+        return self.spectrum.groups(np.asarray(self.projected[which]), self.columns)
 
 
 def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) -> tuple[Spectrum, Floats]:
@@ -138,17 +198,33 @@ def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) ->
     With `balance` (features that are never negative) each row is divided by a power of its similarity to all rows,
     half-way to the normalised cut: hubs and common words no longer make the first directions.
     """
-    right = operator_svd(rows.forward, rows.backward, rows.shape, min(d, *rows.shape), seed=seed).right
-    projected = rows.forward(right)
-    mass = projected.sum(axis=0) if balance else np.zeros(right.shape[1], np.float32)
-    similar = projected @ mass
-    typical = float(similar.mean())
+    found = operator_svd(rows.forward, rows.backward, rows.shape, min(d, *rows.shape), seed=seed)
+    projected = found.left
+    projected *= found.values  # H right, without another filtering
+    return spectrum_of(found.right, projected, balance=balance), projected
+
+
+def spectrum_of(right: Floats, projected: Floats, *, balance: bool) -> Spectrum:
+    """The spectrum of the rows that `right` (f, d) projects to `projected` (n, d), read block by block."""
+    (n, d), maps = projected.shape, [projected]
+
+    def total(function: Callable[[Floats], Any], *shape: int) -> Floats:
+        return summed(lambda block: function(projected[block]), n, d, shape, maps=maps).astype(np.float32)
+
+    centre = total(lambda rows: rows.sum(axis=0, dtype=np.float64), d)
+    mass = centre if balance else np.zeros(d, np.float32)
+    similar = gathered(lambda block: (projected[block] @ mass)[:, None], (n, 1), d, maps=maps)[:, 0]
+    typical = float(similar.mean(dtype=np.float64))
     balance = balance and typical > 0
     least = _LEAST_MASS * float(np.median(similar)) if balance else 0.0
     least, typical = (max(least, 1e-6 * typical), typical) if balance else (0.0, 0.0)
-    balanced = projected * _balance(projected, mass, least, typical)[:, None]
-    turn = _principal(balanced.T @ balanced)
-    return Spectrum(right, projected.mean(axis=0), mass, least, typical, turn), projected
+    found = Spectrum(right, centre / np.float32(n), mass, least, typical, np.eye(d, dtype=np.float32))
+
+    def products(rows: Floats) -> Any:
+        balanced = rows * found.balance(rows)[:, None]
+        return balanced.T @ balanced
+
+    return replace(found, turn=_principal(total(products, d, d)))
 
 
 def _principal(gram: Floats) -> Floats:
@@ -161,28 +237,17 @@ def _principal(gram: Floats) -> Floats:
     return np.ascontiguousarray(turn, np.float32)
 
 
-def _balance(projected: Floats, mass: Floats, least: float, typical: float) -> Floats:
-    if typical <= 0:
-        return np.ones(len(projected), np.float32)
-    similar = np.maximum(projected @ mass, least) / typical
-    factors: Floats = (similar**-_BALANCE).astype(np.float32)
-    return factors
-
-
-def _lengths(x: Any, weights: Floats) -> NDArray[Any]:
+def weighted_lengths(x: Any, weights: Floats) -> NDArray[Any]:
     """Lengths of the rows of `x` after its columns were weighted."""
     if sp.issparse(x):
         squares = sp.csr_array((np.square(x.data, dtype=np.float64), x.indices, x.indptr), shape=x.shape)
         lengths: NDArray[Any] = np.sqrt(squares @ np.square(weights, dtype=np.float64))
         return lengths
-    return np.concatenate([np.linalg.norm(block * weights, axis=1) for block in _row_blocks(x)])
+    found = over_blocks(lambda block: np.linalg.norm(x[block] * weights, axis=1), *x.shape, maps=[x])
+    return np.concatenate([part for _, part in found])
 
 
-def _inverse(lengths: NDArray[Any]) -> Floats:
-    inverse: Floats = np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
-    return inverse
-
-
-def _row_blocks(x: Any) -> list[Any]:
-    step = max(1, BLOCK_VALUES // x.shape[1])
-    return [x[start : start + step] for start in range(0, x.shape[0], step)]
+def inverse(lengths: NDArray[Any]) -> Floats:
+    """1 / lengths, float32; 0 where a length is 0."""
+    found: Floats = np.divide(1, lengths, out=np.zeros(len(lengths)), where=lengths > 0).astype(np.float32)
+    return found

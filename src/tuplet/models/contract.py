@@ -89,6 +89,14 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """`fit(X, y, **options)`, then the vectors of its nodes."""
         return self.fit(X, y, **options).embedding_
 
+    def width_on(self, graph: Graph) -> int | None:
+        """How many numbers the vectors of `graph` will have, by its parameters or once fitted; None if unsure."""
+        if self.__sklearn_is_fitted__():
+            return self._n_features_out
+        given = getattr(self, self.dim_parameter) if self.dim_parameter else None
+        width = given[-1] if isinstance(given, tuple | list) and given else given
+        return width if isinstance(width, int) else None
+
     @classmethod
     def check_inductive(cls) -> None:
         """Raise unless the method has vectors for nodes of other graphs than the one it was fitted on."""
@@ -140,13 +148,13 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What `_restore` takes: plain values for JSON, arrays or tensors by name."""
-        from tuplet.models.saving import split_state
+        from tuplet.models._state import split_state
 
         return split_state({name: getattr(self, name) for name in self._keeps})
 
     def _restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Set the fitted attributes from what `_state` gave; parameters and `n_features_in_` are set already."""
-        from tuplet.models.saving import joined_state
+        from tuplet.models._state import joined_state
 
         for name in self._keeps:
             setattr(self, name, joined_state(name, values, arrays, self._blank))

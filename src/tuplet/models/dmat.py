@@ -10,20 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_labels
+from tuplet._files import content_key, file_of
 from tuplet._seed import seed_of
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.losses import objective_of
+from tuplet.models._state import filled_encoder
 from tuplet.models.contract import NodeEstimator, Pass, Progress
-from tuplet.models.saving import filled_encoder
 from tuplet.models.saving import load as load
 from tuplet.rows.unit import unit_features
 from tuplet.training.batches import pick_device
 from tuplet.training.checkpoint import Checkpoints
 from tuplet.training.config import TrainConfig
 from tuplet.training.criteria import sample_edges
-from tuplet.training.encoder import encode, layer_sizes, make_encoder
+from tuplet.training.encode_tasks import can_encode_on, encode_on
+from tuplet.training.encoder import check_layers, encode, layer_sizes, new_encoder
 from tuplet.training.loop import train
 from tuplet.training.state import History
 
@@ -33,18 +35,20 @@ class MetricEstimator(NodeEstimator):
 
     Parameters
     ----------
-    layers : widths of the encoder's layers; the last one is the dimension d of the vectors.
+    layers : the dimension d of the vectors: one linear layer that starts at the d leading singular directions of the
+        filtered rows. Or a list, the widths of the encoder's layers, d the last one, which start at random.
     alpha, r, tol : the default filter, personalised PageRank: teleport probability, degree exponent, tolerance.
     graph_filter : another `GraphFilter`; `alpha`, `r` and `tol` are then not read.
     temperature : t in h(x, y) = exp(cos(x, y) / t).
     mask_fraction, n_views : share of columns that a view masks; views a batch. DMT has no views and reads neither.
-    epochs, max_steps : length of training, whichever ends first; with neither, 100 steps, or one epoch if longer.
+    epochs, max_steps : length of training, whichever ends first; with neither, 150 steps, or one epoch if longer.
     batch_size, lr, optimizer, weight_decay, schedule, warmup : mini-batches and AdamW or Adam, see `TrainConfig`.
     unit_rows : scale each row of X to unit length before the filter, and each filtered row before the encoder.
     stop, criterion, patience, n_clusters : `stop="auto"` ends by a label-free criterion, see `TrainConfig`.
     criteria : label-free criteria to record in `history_`.
     memory : bytes (or "2GB") that the filter may use.
     cache : a folder for the filtered rows; they are then a memory map, and found again by graph and filter.
+    engine : where the filter runs: "local", "ray" or "ray://host:port", see `GraphFilter.transform`.
     tf32 : on a GPU, allow faster, rounder products.
     warm_start : `fit` goes on from the present weights instead of new ones.
     seed : everything random follows from it.  device : "auto", "cpu", "cuda".
@@ -63,9 +67,9 @@ class MetricEstimator(NodeEstimator):
 
     def __init__(
         self,
-        layers: Sequence[int] = (256, 256),
+        layers: int | Sequence[int] = 64,
         *,
-        alpha: float = 0.15,
+        alpha: float = 0.1,
         r: float = 0.5,
         tol: float = 1e-4,
         graph_filter: GraphFilter | None = None,
@@ -88,6 +92,7 @@ class MetricEstimator(NodeEstimator):
         n_clusters: int = 10,
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
+        engine: str = "local",
         tf32: bool = False,
         warm_start: bool = False,
         seed: int = 0,
@@ -117,6 +122,7 @@ class MetricEstimator(NodeEstimator):
         self.n_clusters = n_clusters
         self.memory = memory
         self.cache = cache
+        self.engine = engine
         self.tf32 = tf32
         self.warm_start = warm_start
         self.seed = seed
@@ -146,11 +152,13 @@ class MetricEstimator(NodeEstimator):
     def _fit(
         self, graph: Graph, y: Any, progress: Progress | None, *, out: NDArray[Any] | None = None, **options: Any
     ) -> None:
-        config, labels = self._config(), self._labels(graph, y)
+        config, labels = self.train_config(), self._labels(graph, y)
         pick_device(self.device)
+        check_layers(self.layers)
         warm = self.warm_start and hasattr(self, "encoder_")
-        encoder = self._present_encoder(graph) if warm else make_encoder(self._width(graph), self.layers, self.seed)
+        present = self._present_encoder(graph) if warm else None
         rows = self._rows(graph, progress)
+        encoder = present or new_encoder(rows, self.layers, self.seed, unit_rows=self.unit_rows)
         n_fits: int = getattr(self, "n_fits_", 0) + 1 if warm else 1
         self.history_ = train(
             encoder,
@@ -164,7 +172,7 @@ class MetricEstimator(NodeEstimator):
             **options,
         )
         self.encoder_, self.n_fits_ = encoder, n_fits
-        self.embedding_ = encode(encoder, rows, unit_rows=self.unit_rows, out=out)
+        self.embedding_ = self._encoded(rows, out)
 
     def transform(
         self,
@@ -179,7 +187,37 @@ class MetricEstimator(NodeEstimator):
         `out`, an array or a memory map (n, d), receives them in place of a new array.
         """
         rows = self._rows(self._known_graph(X, adjacency), progress)
-        return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out, device=pick_device(self.device))
+        self.encoder_.to(pick_device(self.device))
+        return self._encoded(rows, out)
+
+    def transform_rows(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Vectors (n, d) float32 of filtered rows (n, f) in an .npy file, as a memory map of a new file beside it.
+
+        For graphs whose edges do not fit one machine: `tuplet filter --groups` makes the rows. The encoder runs where
+        `engine` says.
+        """
+        self._check_fitted()
+        file = file_of(rows)
+        if file is None or rows.ndim != 2 or rows.dtype not in (np.float32, np.float16):
+            raise InputError("The rows must be a memory map of an .npy file, float32 or float16, one row a node.")
+        wanted = layer_sizes(self.encoder_)[0]
+        if rows.shape[1] != wanted:
+            raise InputError(
+                f"{file} has rows of {rows.shape[1]} numbers, the model reads {wanted}. Filter the graph as for it."
+            )
+        stat = file.stat()
+        weights = [tensor.detach().cpu().numpy() for tensor in self.encoder_.parameters()]
+        target = file.with_name(f"encoded-{content_key(f'{file} {stat.st_size} {stat.st_mtime_ns}', weights)}.npy")
+        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows)
+
+    def _encoded(self, rows: Any, out: NDArray[Any] | None) -> NDArray[np.float32]:
+        """The vectors of all rows; on an engine, where the rows lie in a cache, by its nodes into a file there."""
+        file = None if out is not None or not can_encode_on(self.engine, rows) else file_of(rows)
+        if file is None:
+            return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out)
+        key = content_key(file.stem, [tensor.detach().cpu().numpy() for tensor in self.encoder_.parameters()])
+        target = file.with_name(f"encoded-{key}.npy")
+        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows)
 
     def passes(self) -> tuple[Pass, ...]:
         """The filter, of features in unit rows or as they are."""
@@ -218,7 +256,8 @@ class MetricEstimator(NodeEstimator):
         ):
             raise ValueError("an encoder for other features")
 
-    def _config(self) -> TrainConfig:
+    def train_config(self) -> TrainConfig:
+        """How the encoder is trained, by the parameters."""
         names = TrainConfig.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         values = {name: getattr(self, name) for name in names}
         return TrainConfig(**{**values, "loss": self._loss, "criteria": tuple(self.criteria)})
@@ -235,19 +274,29 @@ class MetricEstimator(NodeEstimator):
 
     def _rows(self, graph: Graph, progress: Progress | None, **options: Any) -> NDArray[np.float32]:
         """The filtered rows (n, f) of the graph's features."""
-        options = {"memory": self.memory, "cache": self.cache, "progress": progress} | options
+        given = {"memory": self.memory, "cache": self.cache, "engine": self.engine, "progress": progress}
+        options = given | options
         graph_filter = self.graph_filter_
         if not self.unit_rows:
             return graph_filter.transform(graph, **options)
         with unit_features(graph.x) as x:
             return graph_filter.transform(graph, x=x, **options)
 
+    def width_on(self, graph: Graph) -> int | None:
+        """How many numbers the vectors of `graph` will have; directions are cut to those that there are."""
+        width = super().width_on(graph)
+        if width is None or isinstance(self.layers, Sequence) or self.__sklearn_is_fitted__():
+            return width
+        return None if graph.x is None else min(width, graph.n_nodes, self._width(graph))
+
     def _width(self, graph: Graph) -> int:
         """Columns of the filtered rows."""
         return min(graph.n_features, self.graph_filter_.columns or graph.n_features)
 
     def _present_encoder(self, graph: Graph) -> Any:
-        sizes, asked = layer_sizes(self.encoder_), [self._width(graph), *self.layers]
+        """The encoder as it is; raises unless it is one for this graph and `layers`."""
+        widths = self.layers if isinstance(self.layers, Sequence) else [min(self.layers, self._width(graph))]
+        sizes, asked = layer_sizes(self.encoder_), [self._width(graph), *widths]
         if sizes != asked:
             raise InputError(
                 f"warm_start: the encoder has sizes {sizes}, but {asked} are asked for. "

@@ -31,6 +31,11 @@ _METHODS: dict[str, str] = {
     "GCA": "tuplet.baselines.gca:GCA",
     "ProGCL": "tuplet.baselines.progcl:ProGCL",
     "FilterSVD": "tuplet.baselines.filtersvd:FilterSVD",
+    "M-S2CAG": "tuplet.baselines.s2cag:MS2CAG",
+    "CCA-SSG": "tuplet.baselines.ccassg:CCASSG",
+    "BGRL": "tuplet.baselines.bgrl:BGRL",
+    "NS4GC": "tuplet.baselines.ns4gc:NS4GC",
+    "Dink-Net": "tuplet.baselines.dinknet:DinkNet",
 }
 _GIVEN: dict[str, type[NodeEstimator]] = {}  # classes by path, of `register`
 _DEFAULT, _WITH_LABELS, _WITH_RECIPE = "SelfDMAT", "DMAT", "DMAT-i"
@@ -39,6 +44,15 @@ _DEFAULT, _WITH_LABELS, _WITH_RECIPE = "SelfDMAT", "DMAT", "DMAT-i"
 def method_names() -> list[str]:
     """Every name that `make_estimator` takes: ours first, then the rivals, then what was registered."""
     return list(_METHODS)
+
+
+def own_methods() -> tuple[str, ...]:
+    """The names of our methods, rivals left out; nothing is imported.
+
+    >>> own_methods()
+    ('DMAT-i', 'DMAT', 'DMT', 'SelfDMAT')
+    """
+    return tuple(name for name, path in _METHODS.items() if path.startswith("tuplet.models."))
 
 
 def class_paths() -> dict[str, str]:
@@ -89,7 +103,7 @@ def defaults(method: str) -> dict[str, Any]:
     """The settings of `method` with their defaults: what the constructor's signature says.
 
     >>> defaults("DMAT-i")["alpha"]
-    0.15
+    0.1
     """
     known = inspect.signature(method_class(method)).parameters
     return {name: parameter.default for name, parameter in known.items()}
@@ -99,7 +113,7 @@ def dim_settings(method: str, dim: int) -> dict[str, Any]:
     """The setting that makes vectors of `method` have `dim` numbers.
 
     >>> dim_settings("DMAT-i", 32), dim_settings("DGI", 32)
-    ({'layers': (256, 32)}, {'hidden': 32})
+    ({'layers': 32}, {'hidden': 32})
     """
     name = method_class(method).dim_parameter
     if name is None:

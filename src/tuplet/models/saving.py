@@ -6,9 +6,7 @@ no parameter that says where files are written. What is damaged is an `InputErro
 
 from __future__ import annotations
 
-import inspect
 import json
-import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,19 +22,15 @@ from tuplet import __version__
 from tuplet._check import InputError, check_out_path
 from tuplet._files import DAMAGE, file_sum, locked, new_folder, open_array, save_array
 from tuplet._memory import free_memory
-from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
-from tuplet.io.remote import filesystem, is_remote, local_path, uploaded
+from tuplet.io.remote import check_target, is_remote, local_path, uploaded
+from tuplet.models._state import check_kinds, expect, params_from_plain, plain_params
 from tuplet.models.registry import class_path, saved_class
-from tuplet.training.encoder import make_encoder
 
-log = logging.getLogger("tuplet")
 WEIGHTS, MODEL, PREPARATION = "weights.safetensors", "model.json", "preparation."
 FORMAT = 1
 _MOST_JSON = 2**28  # bytes of model.json
-_MOST_ITEMS = 1000  # of a list among the parameters
 _DAMAGE: tuple[type[Exception], ...] = (*DAMAGE, AttributeError, AssertionError, RecursionError)
-_PLACES = ("cache",)  # parameters that name a place for files: neither written nor read
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +108,7 @@ def write_folder(
 def check_model_folder(folder: str | os.PathLike[str]) -> Path:
     """`folder` as a Path where a model may be written: a new place, an empty folder or a model's."""
     if is_remote(folder):
-        filesystem(str(folder))
+        check_target(str(folder))
         return Path(folder)
     target = check_out_path(folder)
     if target.exists() and not (target.is_dir() and ((target / MODEL).is_file() or not any(target.iterdir()))):
@@ -136,7 +130,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
     cls = saved_class(str(meta.get("class")), folder)
     try:
         params = params_from_plain(meta["params"], folder)
-        _check_kinds(cls, params)
+        check_kinds(cls, params)
         model = cls(**params)
         _restore(model, meta, arrays)
         model.rows_ = _saved_rows(Path(folder), meta["rows"]) if "rows" in meta else None
@@ -156,10 +150,10 @@ def _restore(model: Any, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
     model._restore(meta, {n: a for n, a in arrays.items() if not n.startswith(PREPARATION)})
     for name, kind, shape in (("labels_", torch.int64, 1), ("embedding_", torch.float32, 2)):
         if name in arrays:
-            _expect(arrays[name].dtype == kind and arrays[name].ndim == shape, f"{name} of the wrong type")
+            expect(arrays[name].dtype == kind and arrays[name].ndim == shape, f"{name} of the wrong type")
             setattr(model, name, arrays[name].numpy())
-    _expect(model.inductive or hasattr(model, "embedding_"), "no embedding_")
-    _expect(model.n_features_in_ >= 0 and len(names) in (0, model.n_features_in_), "names that do not fit")
+    expect(model.inductive or hasattr(model, "embedding_"), "no embedding_")
+    expect(model.n_features_in_ >= 0 and len(names) in (0, model.n_features_in_), "names that do not fit")
     if "n_features_out" in meta:
         model._n_features_out = int(meta["n_features_out"])
 
@@ -173,13 +167,13 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
     path = Path(folder)
     try:
         meta = json.loads(_text(path / MODEL))
-        _expect(isinstance(meta, dict), "no table in model.json")
+        expect(isinstance(meta, dict), "no table in model.json")
         if meta.get("format") != FORMAT:
             raise InputError(
                 f"The model in {path} has format {meta.get('format')!r}, this version reads {FORMAT}. Update tuplet."
             )
         if "weights" in meta:  # not in those of 0.1
-            _expect(file_sum(path / WEIGHTS) == meta["weights"], f"{WEIGHTS} is not the file that was saved")
+            expect(file_sum(path / WEIGHTS) == meta["weights"], f"{WEIGHTS} is not the file that was saved")
         return meta, _tensors(path / WEIGHTS)
     except FileNotFoundError as error:
         raise InputError(f"{path} is not a model folder: {Path(error.filename or path).name} is missing.") from None
@@ -190,7 +184,7 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
 
 
 def _text(file: Path) -> str:
-    _expect(file.stat().st_size <= _MOST_JSON, f"{file.name} of {file.stat().st_size} bytes")
+    expect(file.stat().st_size <= _MOST_JSON, f"{file.name} of {file.stat().st_size} bytes")
     return file.read_text(encoding="utf-8")
 
 
@@ -206,7 +200,7 @@ def _tensors(file: Path) -> dict[str, torch.Tensor]:
     except SafetensorError as error:
         raise ValueError(str(error)) from None
     for name, tensor in tensors.items():
-        _expect(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"NaN or infinity in {name}")
+        expect(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"NaN or infinity in {name}")
     return tensors
 
 
@@ -214,105 +208,14 @@ def _saved_rows(folder: Path, known: Any) -> SavedRows:
     parts = []
     for i, entry in enumerate(known["files"]):
         file = folder / f"rows-{i}.npy"
-        _expect(file_sum(file) == entry["sum"], f"{file.name} is not the file that was saved")
+        expect(file_sum(file) == entry["sum"], f"{file.name} is not the file that was saved")
         rows = open_array(file)
-        _expect(rows.dtype == np.float32 and list(rows.shape) == entry["shape"], f"{file.name} of the wrong shape")
+        expect(rows.dtype == np.float32 and list(rows.shape) == entry["shape"], f"{file.name} of the wrong shape")
         parts.append(rows)
     return SavedRows(str(known["graph"]), parts)
-
-
-def _expect(right: bool, wrong: str) -> None:
-    if not right:
-        raise ValueError(wrong)
 
 
 def _tensor(array: Any) -> torch.Tensor:
     if isinstance(array, torch.Tensor):
         return array.detach().cpu().contiguous()
     return torch.from_numpy(np.array(array, order="C"))
-
-
-def plain_params(model: Any) -> dict[str, Any]:
-    """Constructor parameters in JSON's types, without those that name a place on this machine."""
-    params = model.get_params(deep=False)
-    return {name: None if name in _PLACES else _plain(value) for name, value in params.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, GraphFilter):
-        return value.to_dict()
-    if isinstance(value, np.generic):
-        return value.item()
-    return [_plain(item) for item in value] if isinstance(value, tuple | list | np.ndarray) else value
-
-
-def params_from_plain(params: dict[str, Any], folder: Any) -> dict[str, Any]:
-    """What `plain_params` gave, as parameters: lists as tuples, the filter as one. Places are dropped."""
-    read = {}
-    for name, value in params.items():
-        if name in _PLACES and value is not None:
-            log.info(
-                "the model in %s names %s=%r: not used, a model does not say where to write", folder, name, value
-            )
-            value = None
-        if isinstance(value, list):
-            _expect(len(value) <= _MOST_ITEMS, f"{len(value)} entries in {name}")
-            value = tuple(value)
-        read[name] = GraphFilter.from_dict(value) if name == "graph_filter" and value is not None else value
-    return read
-
-
-def _check_kinds(cls: type, params: Mapping[str, Any]) -> None:
-    """Raise where a parameter is of another kind than its default: a number, a text, a list of numbers."""
-    for name, parameter in inspect.signature(cls).parameters.items():
-        value, default = params.get(name, parameter.default), parameter.default
-        if default is None or default is inspect.Parameter.empty:
-            kinds: tuple[type, ...] = (type(None), int, float, str, tuple, GraphFilter)
-        else:
-            kinds = (int, float) if isinstance(default, int | float) else (type(default),)
-        _expect(isinstance(value, kinds), f"{name}={value!r:.40}")
-        if isinstance(value, tuple) and isinstance(default, tuple) and default:
-            numbers = all(isinstance(item, int | float) for item in default)
-            _expect(not numbers or all(isinstance(item, int | float) for item in value), f"{name}={value!r:.40}")
-
-
-def split_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Plain values, and arrays with the weights of modules as NAME.WEIGHT, of fitted attributes by name."""
-    values: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, torch.nn.Module):
-            arrays |= {f"{name}.{part}": weight for part, weight in value.state_dict().items()}
-        else:
-            (arrays if isinstance(value, np.ndarray) else values)[name] = value
-    return values, arrays
-
-
-def joined_state(
-    name: str, values: Mapping[str, Any], arrays: Mapping[str, Any], blank: Callable[[str], torch.nn.Module]
-) -> Any:
-    """The attribute `name` of what `split_state` gave. `blank(name)` makes the module that the weights go into."""
-    if name in values:
-        return values[name]
-    if name in arrays:
-        return arrays[name].numpy()
-    weights = {n.removeprefix(f"{name}."): t for n, t in arrays.items() if n.startswith(f"{name}.")}
-    return filled(lambda: blank(name), weights)
-
-
-def filled_encoder(sizes: list[int], weights: Mapping[str, torch.Tensor]) -> torch.nn.Sequential:
-    """The encoder of these layer sizes, with `weights` in it."""
-    _expect(len(sizes) <= len(weights), "more layers than weights")
-    encoder: torch.nn.Sequential = filled(lambda: make_encoder(int(sizes[0]), [int(s) for s in sizes[1:]]), weights)
-    return encoder
-
-
-def filled(make: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tensor]) -> Any:
-    """The module that `make` makes, with `weights` in it; it is made on no device first, to compare sizes."""
-    with torch.device("meta"):
-        sizes = {name: (part.shape, part.dtype) for name, part in make().state_dict().items()}
-    if sizes != {name: (part.shape, part.dtype) for name, part in weights.items()}:
-        raise ValueError("weights that do not fit the settings: the files belong to different models")
-    module = make()
-    module.load_state_dict(dict(weights))
-    return module

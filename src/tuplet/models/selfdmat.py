@@ -11,39 +11,41 @@ The labels come from one view of the graph and the encoder sees another one, so 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tuplet._check import InputError, check_int, check_number
 from tuplet._threads import one_pool
+from tuplet.engines import connected
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.metrics import modularity
-from tuplet.models._self_labels import confident, group_means, of_any_size
-from tuplet.models._spectrum import FilteredRows, Spectrum, filtered_rows, fit_spectrum, rarity
+from tuplet.models._choose_k import choose_groups
+from tuplet.models._cost import FitEstimate, fit_cost
+from tuplet.models._self_labels import confident, means_of, of_any_size
+from tuplet.models._selfdmat_disk import Work, work_of
+from tuplet.models._selfdmat_state import fill_from, state_of
+from tuplet.models._spectrum import FilteredRows, GroupRows, filtered_rows, fit_spectrum, rarity
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
-from tuplet.models.saving import filled_encoder
-from tuplet.rows.kmeans import Labels, kmeans, nearest, scale_rows, simplified_silhouette
-from tuplet.rows.svd import truncated_svd
+from tuplet.rows.blocks import gathered, over_blocks, summed
+from tuplet.rows.kmeans import Labels, kmeans, nearest_centre, scale_rows
+from tuplet.rows.svd import signed_right
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
-from tuplet.training.criteria import sample_edges, sample_rows, sampled_modularity
 from tuplet.training.encoder import encode, layer_sizes, make_encoder
 from tuplet.training.loop import train
-from tuplet.training.state import History
 
 log = logging.getLogger("tuplet")
-_MOST_CLUSTERS = 200  # that are tried where n_clusters is not given
-_K_SAMPLE = 4000  # rows, and edges, that judge a number of clusters
 _UNLIKE = 0.2  # modularity of the groups below which neighbours are not alike
 _STEPS, _STEPS_A_GROUP = 60, 3  # of training, whichever is more
 _COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
-_PASSES = 16  # filter passes of a fit, for the progress callback
+_PASSES = 12  # filter passes of a fit, for the progress callback
 
 
 class SelfDMAT(NodeEstimator):
@@ -51,8 +53,9 @@ class SelfDMAT(NodeEstimator):
 
     Parameters
     ----------
-    n_clusters : number of groups. None: the smallest of 2..200 whose modularity times silhouette comes within 5% of
-        the best; give it where you know it. `k_range_` then tells which other numbers do as well.
+    n_clusters : number of groups. None: of 2..200 the number whose modularity times silhouette comes within 5% of the
+        best and on which two halves of the nodes agree most; give it where you know it. `k_range_` then tells which
+        other numbers do as well, `k_sure_` whether the graph says it clearly, `k_table_` what each would give.
     far, near : teleport probabilities of the two PageRank filters; the groups are found in the far rows, learned
         and detailed from the near ones.
     tol : tolerance of the filters.
@@ -63,11 +66,17 @@ class SelfDMAT(NodeEstimator):
         training, see `TrainConfig`. max_steps None: 60, or three for each group where that is more.
     part_weights : lengths of the three parts of a vector: groups, learned, detail.
     dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
-    n_init : starts of K-Means.  seed : everything random follows from it.  device : "auto", "cpu", "cuda".
+    n_init : starts of K-Means.
+    memory : bytes (or "8GB") that the process may use: every array that grows with the nodes is then a file, and
+        `embedding_` a memory map. The vectors are those of a fit in memory, to rounding.
+    cache : a folder for the filtered rows, which are then files too; found again by graph and filters.
+    engine : where the filters run: "local", "ray" or "ray://host:port", see `GraphFilter.transform`.
+    seed : everything random follows from it.  device : "auto", "cpu", "cuda".
 
     Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`;
     `modularity_` of the far groups (below 0.2 neighbours are not alike, a warning is logged; None without edges);
-    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_scores_`, `k_range_`.
+    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_range_`, `k_sure_`,
+    `k_scores_` and `k_table_`.
 
     >>> from tuplet.graph.synth import block_model
     >>> graph = block_model([40, 20, 20], seed=0)
@@ -101,6 +110,9 @@ class SelfDMAT(NodeEstimator):
         part_weights: tuple[float, float, float] = (0.5, 0.5, 1.0),
         dim: int | None = None,
         n_init: int = 50,
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        engine: str = "local",
         seed: int = 0,
         device: str = "auto",
     ) -> None:
@@ -122,26 +134,53 @@ class SelfDMAT(NodeEstimator):
         self.part_weights = part_weights
         self.dim = dim
         self.n_init = n_init
+        self.memory = memory
+        self.cache = cache
+        self.engine = engine
         self.seed = seed
         self.device = device
 
-    @one_pool()
-    def _fit(self, graph: Graph, y: Any, progress: Progress | None) -> None:
-        """Find groups, learn them, embed all nodes; `y` is not read."""
-        config = self._checked(graph)
-        self.rarity_ = rarity(graph.x)
-        far, near = self._filtered(graph, progress)
-        balance = not _has_negative(graph.x)
-        self.far_, far_rows = fit_spectrum(far, max(64, 4 * (self.n_clusters or 20)), balance=balance, seed=self.seed)
-        self.near_, near_rows = fit_spectrum(near, self.detail, balance=balance, seed=self.seed)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        adjacency: Any = None,
+        progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from a graph and embed its nodes: `embedding_`; no label is read.
 
+        `X` and `progress` as in every method. `checkpoint` is a folder in which the steps of the work are kept as
+        files; `resume` goes on after the last whole one, to the same bits, also after a kill.
+        """
+        graph = self._checked_graph(X, adjacency)
+        self._fit(graph, y, progress, checkpoint=checkpoint, resume=resume)
+        return self._fitted_on(graph)
+
+    @one_pool()
+    def _fit(
+        self, graph: Graph, y: Any, progress: Progress | None, *, checkpoint: Any = None, resume: bool = False
+    ) -> None:
+        config = self._checked(graph)
+        with (
+            work_of(self, graph, checkpoint, resume) as work,
+            connected(self.engine),
+        ):  # one connection for all passes
+            self._learn(graph, config, work, progress)
+
+    def _learn(self, graph: Graph, config: TrainConfig, work: Work | None, progress: Progress | None) -> None:
+        """Find groups, learn them, embed all nodes."""
+        far_rows, near_rows = self._spectra(graph, work, progress)
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
         k = self.n_clusters_
-        groups = self.far_.groups(far_rows, 2 * k)
+        groups = self._groups(far_rows, work)
         found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
         found = of_any_size(groups, found)
         labels = confident(groups, found.labels, found.centres, self.share)
-        learn_from = self.near_.groups(near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
+        learn_from: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
+        learn_from = learn_from[:] if work is None else learn_from
         self.encoder_ = make_encoder(learn_from.shape[1], self.layers, self.seed)
         self.history_ = train(
             self.encoder_,
@@ -153,17 +192,85 @@ class SelfDMAT(NodeEstimator):
             progress=progress,
         )
 
-        parts = self._parts(far_rows, near_rows)
-        self.centres_ = group_means(parts[1], found.labels, k)
-        self.labels_ = nearest(parts[1], self.centres_)
-        self.turn_ = self._chosen_turn(parts)
-        self.embedding_ = self._joined(parts)
+        self._place(near_rows, found.labels)
+        self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
         self._judge(graph, found.labels)
+
+    def _spectra(self, graph: Graph, work: Work | None, progress: Progress | None) -> tuple[Rows, Rows]:
+        """The spectra of both filters, and the rows (n, d) projected on them."""
+        balance, widths = not _has_negative(graph.x), (self._far_columns(), self.detail)
+        if work is not None:
+            self.rarity_ = work.weights(graph)
+            (self.far_, far_rows), (self.near_, near_rows) = work.spectra(graph, balance, widths, progress)
+            return far_rows, near_rows
+        self.rarity_ = rarity(graph.x)
+        far, near = self._filtered(graph, progress)
+        self.far_, far_rows = fit_spectrum(far, widths[0], balance=balance, seed=self.seed)
+        self.near_, near_rows = fit_spectrum(near, widths[1], balance=balance, seed=self.seed)
+        _tell_filtered(progress)
+        return far_rows, near_rows
+
+    def _far_columns(self) -> int:
+        return max(64, 4 * (self.n_clusters or 20))
+
+    def _groups(self, far_rows: Rows, work: Work | None) -> Rows:
+        """The rows (n, 2k) in which the groups are sought."""
+        groups = GroupRows(self.far_, far_rows, 2 * self.n_clusters_)
+        return groups[:] if work is None else work.kept("groups", groups, groups.shape, far_rows)
+
+    def _place(self, near_rows: Rows, found: Labels) -> None:
+        """The means of the groups in the learned part, and each node's nearest."""
+        n, width = near_rows.shape
+
+        def learned(block: slice) -> Rows:
+            return self._learned(near_rows[block])
+
+        size = layer_sizes(self.encoder_)[-1]
+        self.centres_ = means_of(learned, size, found, self.n_clusters_, maps=[near_rows])
+        near = over_blocks(lambda block: nearest_centre(learned(block), self.centres_), n, width, maps=[near_rows])
+        self.labels_ = np.concatenate([part for _, part in near])
+
+    def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
+        """The three parts side by side (n, d); in a file where there is one to work with."""
+
+        def some(block: slice) -> Rows:
+            return self._joined(far_rows[block], near_rows[block])
+
+        n, width, maps = len(near_rows), self._width(), [far_rows, near_rows]
+        self.turn_ = np.empty((0, 0), np.float32)
+        if self.dim is not None and self.dim != width:
+            self.turn_ = self._chosen_turn(some, n, width, maps)
+        shape = (n, self.turn_.shape[1] or width)
+        if work is None:
+            return gathered(some, shape, width)
+        found: Rows = work.vectors(some, shape, width, maps, progress)
+        return found
+
+    def width_on(self, graph: Graph) -> int | None:
+        """How many numbers the vectors of `graph` will have, where `n_clusters` or `dim` is given."""
+        known, k = super().width_on(graph), self.n_clusters
+        if known is not None or k is None or graph.x is None:
+            return known
+        most = min(graph.n_nodes, graph.n_features)
+        return min(2 * k, self._far_columns(), most) + self.layers[-1] + min(self.detail, most)
+
+    def _width(self) -> int:
+        """Columns of the three parts."""
+        groups = min(2 * self.n_clusters_, int(self.far_.turn.shape[1]))
+        return groups + layer_sizes(self.encoder_)[-1] + int(self.near_.right.shape[1])
 
     @one_pool()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
-        far, near = self._filtered(graph, progress)
-        return self._joined(self._parts(self.far_.project(far), self.near_.project(near)))
+        with connected(self.engine):
+            far, near = self._filtered(graph, progress)
+            rows = self.far_.project(far), self.near_.project(near)
+        _tell_filtered(progress)
+        return self._finish_projected(*rows)
+
+    def estimate(self, graph: Graph) -> FitEstimate:
+        """Bytes of memory and disk, and a range of seconds, that `fit` will take; nothing is computed."""
+        widths = (self._far_columns(), self.detail)
+        return fit_cost(graph, far=self.far, near=self.near, tol=self.tol, widths=widths, device=self.device)
 
     def passes(self) -> tuple[Pass, ...]:
         """Both filters; the columns that are filtered are the spectrum's and those that measure lengths."""
@@ -175,52 +282,20 @@ class SelfDMAT(NodeEstimator):
     def finish(self, *rows: Rows) -> Rows:
         """Vectors of filtered rows, the far ones first."""
         far, near = rows
-        return self._joined(self._parts(self.far_.finish(far), self.near_.finish(near)))
+        return self._finish_projected(self.far_.finish(far), self.near_.finish(near))
+
+    def _finish_projected(self, far_rows: Rows, near_rows: Rows) -> Rows:
+        """Vectors of projected rows, by blocks."""
+        width = self._width()
+        shape = (len(far_rows), self.turn_.shape[1] or width)
+        return gathered(lambda block: self._joined(far_rows[block], near_rows[block]), shape, width)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"rarity": self.rarity_, "centres": self.centres_, "turn": self.turn_}
-        numbers: dict[str, float] = {}
-        for name, spectrum in (("far", self.far_), ("near", self.near_)):
-            for part in fields(Spectrum):
-                value = getattr(spectrum, part.name)
-                (numbers if isinstance(value, float) else arrays)[f"{name}.{part.name}"] = value
-        arrays |= {f"encoder.{name}": value for name, value in self.encoder_.state_dict().items()}
-        values = {
-            "layers": layer_sizes(self.encoder_),
-            "n_clusters": self.n_clusters_,
-            "numbers": numbers,
-            "history": self.history_.to_dict(),
-        }
-        return values, arrays
+        return state_of(self)
 
     def _restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        encoder = {name.removeprefix("encoder."): t for name, t in arrays.items() if name.startswith("encoder.")}
-        self.encoder_ = filled_encoder(values["layers"], encoder)
-        known = {name: t.numpy() for name, t in arrays.items()} | values["numbers"]
-        self.far_, self.near_ = (
-            Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)})
-            for name in ("far", "near")
-        )
-        self.rarity_, self.centres_, self.turn_ = known["rarity"], known["centres"], known["turn"]
-        self.n_features_in_, self.n_clusters_ = len(self.rarity_), int(values["n_clusters"])
-        self._check_sizes()
-        self.history_ = History.from_dict(values["history"])
-
-    def _check_sizes(self) -> None:
-        """Raise unless the arrays of a saved model fit each other; sets `_n_features_out`."""
-        for spectrum in (self.far_, self.near_):
-            f, d = spectrum.right.shape
-            if (
-                f != self.n_features_in_
-                or spectrum.turn.shape != (d, d)
-                or {spectrum.centre.shape, spectrum.mass.shape} != {(d,)}
-            ):
-                raise ValueError("spectra of the wrong shape")
-        sizes = layer_sizes(self.encoder_)
-        width = min(2 * self.n_clusters_, self.far_.turn.shape[1]) + sizes[-1] + self.near_.right.shape[1]
-        if sizes[0] > self.near_.turn.shape[1] or self.turn_.shape[0] not in (0, width):
-            raise ValueError("an encoder or a turn of the wrong shape")
-        self._n_features_out = self.turn_.shape[1] or width
+        fill_from(self, values, arrays)
+        self._n_features_out = self.turn_.shape[1] or self._width()
 
     def _checked(self, graph: Graph) -> TrainConfig:
         if self.n_clusters is None and graph.n_nodes < 3:
@@ -249,7 +324,8 @@ class SelfDMAT(NodeEstimator):
                 progress("filter", min(1.0, done / _PASSES))
 
         def rows(alpha: float) -> FilteredRows:
-            return filtered_rows(graph, self._graph_filter(alpha), self.rarity_, seed=self.seed, tick=tick)
+            graph_filter = self._graph_filter(alpha)
+            return filtered_rows(graph, graph_filter, self.rarity_, seed=self.seed, tick=tick, engine=self.engine)
 
         return rows(self.far), rows(self.near)
 
@@ -257,36 +333,22 @@ class SelfDMAT(NodeEstimator):
         return GraphFilter(ppr(alpha), tol=self.tol, device=self.device)
 
     def _chosen_k(self, graph: Graph, far_rows: Rows) -> int:
-        """The smallest k of 2..200 whose modularity times silhouette is within 5% of the best, both on samples."""
-        edges = sample_edges(graph, self.seed, size=_K_SAMPLE)
-        sample = sample_rows(graph.n_nodes, self.seed, size=_K_SAMPLE)
-        scores: dict[int, float] = {}
-        for k in _candidates(min(_MOST_CLUSTERS, len(sample) // 4)):
-            rows = self.far_.groups(far_rows[sample], 2 * k)
-            found = kmeans(rows, k, seed=self.seed, n_init=4, unit_rows=False, device="cpu")
-            scores[k] = simplified_silhouette(rows, found.centres)
-            if edges is not None:
-                ends = (
-                    self.far_.groups(far_rows[edges[:, 0]], 2 * k),
-                    self.far_.groups(far_rows[edges[:, 1]], 2 * k),
-                )
-                scores[k] *= max(0.0, sampled_modularity(ends, found))
-            if k > 20 and max(list(scores.values())[-3:]) < 0.8 * max(scores.values()):
-                break  # three in a row are far from the best
-        return self._smallest_of(scores)
+        """The number of groups, and what is known of others: `k_range_`, `k_sure_`, `k_scores_`, `k_table_`."""
 
-    def _smallest_of(self, scores: dict[int, float]) -> int:
-        """The smallest k whose score is near the best; says so where others do as well."""
-        good = [k for k, score in scores.items() if score >= 0.95 * max(scores.values())]
-        self.k_scores_, self.k_range_ = scores, (good[0], good[-1])
-        if good[-1] > good[0] + 1:
+        def rows_of(nodes: Any, k: int) -> Rows:
+            return self.far_.groups(np.asarray(far_rows[nodes]), 2 * k)
+
+        choice = choose_groups(rows_of, graph, self.seed)
+        self.k_range_, self.k_sure_, self.k_table_ = choice.range, choice.sure, choice.table()
+        self.k_scores_ = {one.k: one.score for one in choice.candidates}
+        if not choice.sure:
             log.warning(
-                "n_clusters was not given: %d to %d groups fit this graph about equally well, %d are taken. "
-                "Give n_clusters where you know it; k_scores_ has the score of each.",
-                *self.k_range_,
-                good[0],
+                "n_clusters was not given, and the graph does not say it clearly: %d to %d groups fit it, %d are "
+                "taken. Give n_clusters (-k) where you know it; k_table_ tells what each number would give.",
+                *choice.range,
+                choice.k,
             )
-        return good[0]
+        return choice.k
 
     def _judge(self, graph: Graph, groups: Labels) -> None:
         """Measure by the groups of the far rows whether neighbours are alike, and say where they are not."""
@@ -302,38 +364,45 @@ class SelfDMAT(NodeEstimator):
 
     def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
         """The three parts of the vectors, unit rows each."""
+        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
+        return [groups, self._learned(near_rows), self.near_.detail(near_rows)]
+
+    def _learned(self, near_rows: Rows) -> Rows:
         columns = layer_sizes(self.encoder_)[0]
         learned = encode(self.encoder_, self.near_.groups(near_rows, columns), device=pick_device(self.device))
-        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
-        return [groups, scale_rows(learned), self.near_.detail(near_rows)]
+        unit: Rows = scale_rows(learned)
+        return unit
 
-    def _chosen_turn(self, parts: list[Rows]) -> Rows:
-        """(width, dim), or empty where all columns stay."""
-        width = sum(part.shape[1] for part in parts)
-        if self.dim is None or self.dim == width:
-            return np.empty((0, 0), np.float32)
-        if self.dim > min(width, len(parts[0])):
+    def _chosen_turn(self, rows_of: Callable[[slice], Rows], n: int, width: int, maps: list[Any]) -> Rows:
+        """The principal directions (width, dim) of the vectors that `rows_of` gives block by block."""
+        assert self.dim is not None
+        if self.dim > min(width, n):
             raise InputError(
-                f"dim={self.dim}, but the vectors of this graph have {width} columns and {len(parts[0])} rows. "
+                f"dim={self.dim}, but the vectors of this graph have {width} columns and {n} rows. "
                 "Give a smaller dim, a larger detail, or leave dim out."
             )
-        self.turn_ = np.empty((0, 0), np.float32)
-        return truncated_svd(self._joined(parts), self.dim, seed=self.seed).right
 
-    def _joined(self, parts: list[Rows]) -> Rows:
+        def products(block: slice) -> Any:
+            rows = rows_of(block).astype(np.float64)
+            return rows.T @ rows
+
+        turn = np.linalg.eigh(summed(products, n, width, (width, width), maps=maps))[1]
+        return signed_right(turn[:, ::-1][:, : self.dim])[0]
+
+    def _joined(self, far_rows: Rows, near_rows: Rows) -> Rows:
+        """The vectors of projected rows: three parts of unit rows side by side, the whole of unit length."""
+        parts = self._parts(far_rows, near_rows)
         joined = np.hstack([weight * part for weight, part in zip(self.part_weights, parts)]).astype(np.float32)
         unit: Rows = scale_rows(joined @ self.turn_ if self.turn_.size else joined)
         return unit
 
 
-def _candidates(most: int) -> list[int]:
-    """Every k from 2 to 20, then steps of a sixth, up to `most`."""
-    found = [k for k in range(2, 21) if k <= most] or [2]
-    while found[-1] >= 20 and (following := round(found[-1] * 7 / 6)) <= most:
-        found.append(following)
-    return found
+def _tell_filtered(progress: Progress | None) -> None:
+    if progress is not None:
+        progress("filter", 1.0)  # passes are made when rows are asked for, and narrow features take fewer
 
 
 def _has_negative(x: Any) -> bool:
-    values = x.data if hasattr(x, "indptr") else x
-    return bool(len(values)) and float(np.min(values)) < 0
+    values = x.data[:, None] if hasattr(x, "indptr") else x
+    least = over_blocks(lambda block: float(values[block].min(initial=0)), *values.shape, maps=[x])
+    return any(part < 0 for _, part in least)

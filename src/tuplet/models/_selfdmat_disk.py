@@ -1,0 +1,139 @@
+"""SelfDMAT's arrays of n rows as files: what a fit with a memory budget, a cache or a checkpoint works with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuplet._check import InputError, parse_bytes
+from tuplet._files import content_key, locked
+from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
+from tuplet.graph import Graph
+from tuplet.models._cost import file_bytes, filtered_columns
+from tuplet.models._spectrum import Spectrum, inverse, rarity, weighted_lengths
+from tuplet.models._spectrum_disk import DiskRows, fit_on_disk
+from tuplet.models._steps import Steps
+from tuplet.models.contract import Progress
+from tuplet.rows.blocks import written
+
+_ELSEWHERE = ("memory", "cache", "device")  # parameters that do not decide the vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The files of one fit of `model`: `rows` for what the filters make, `rest` for what follows."""
+
+    model: Any
+    rows: Steps
+    rest: Steps
+
+    def weights(self, graph: Graph) -> Any:
+        """The weight of each feature column (f,)."""
+        return self.rows.array("rarity", lambda: rarity(graph.x))
+
+    def spectra(
+        self, graph: Graph, balance: bool, widths: tuple[int, int], progress: Progress | None
+    ) -> list[tuple[Spectrum, Any]]:
+        """The spectrum of the far and of the near rows, and the rows (n, d) projected on each, memory maps."""
+        model, weights, found = self.model, self.weights(graph), []
+        before = self.rows.array("before", lambda: inverse(weighted_lengths(graph.x, weights)))
+        filters = [GraphFilter(ppr(alpha), tol=model.tol, device=model.device) for alpha in (model.far, model.near)]
+        costs = [filtered_columns(w) * one.estimate(graph, width=w).products for one, w in zip(filters, widths)]
+        for i, (one, width) in enumerate(zip(filters, widths)):
+
+            def tick(part: float, i: int = i) -> None:
+                if progress is not None:
+                    progress("filter", min(1.0, (sum(costs[:i]) + part * costs[i]) / sum(costs)))
+
+            name = f"{'far' if i == 0 else 'near'}-{width}"
+            rows = DiskRows(name, graph, one, weights, before, self.rows, model.memory, tick)
+            found.append(fit_on_disk(rows, width, balance=balance, seed=model.seed))
+            tick(1.0)
+        return found
+
+    def kept(self, name: str, rows: Any, shape: tuple[int, int], source: Any) -> Any:
+        """`rows`, made block by block out of `source`, as a memory map."""
+
+        def write(path: Path) -> None:
+            written(path, lambda block: rows[block], shape, source.shape[1], maps=[source])
+
+        return self.rest.rows(name, write)
+
+    def vectors(
+        self,
+        some: Callable[[slice], Any],
+        shape: tuple[int, int],
+        width: int,
+        maps: Sequence[Any],
+        progress: Progress | None,
+    ) -> Any:
+        """The vectors as a memory map; the last step."""
+
+        def tick(part: float) -> None:
+            if progress is not None:
+                progress("vectors", part)
+
+        found = self.rest.rows("vectors", lambda path: written(path, some, shape, width, maps=maps, tick=tick))
+        self.rest.drop("groups")
+        return found
+
+
+@contextmanager
+def work_of(
+    model: Any, graph: Graph, checkpoint: str | os.PathLike[str] | None, resume: bool
+) -> Iterator[Work | None]:
+    """The files of a fit; None where it has neither a memory budget nor a folder: all is held in memory then."""
+    if resume and checkpoint is None:
+        raise InputError("resume=True needs checkpoint=FOLDER, where an earlier fit left its steps.")
+    if checkpoint is None and model.memory is None and model.cache is None:
+        yield None
+        return
+    if model.engine != "local":
+        raise InputError(
+            f"engine={model.engine!r} does not go with memory, cache or checkpoint, which work on one machine. "
+            "Leave them out, or the engine."
+        )
+    if model.memory is not None:
+        parse_bytes(model.memory)
+    with ExitStack() as stack:
+        base = _base(checkpoint, stack)
+        settings = {name: getattr(model, name) for name in ("far", "near", "tol", "seed")}
+        key = content_key(repr(settings), [graph.indptr, graph.indices, graph.weights, graph.x])
+        folder, again = base / "rows", resume
+        if model.cache is not None:
+            folder, again = Path(model.cache) / f"selfdmat-{key}", True
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder))
+        _check_disk(folder, graph.n_nodes, min(model.detail, graph.n_features))
+        rows = Steps.opened(folder, key, resume=again)
+        everything = {name: value for name, value in model.get_params().items() if name not in _ELSEWHERE}
+        rest = Steps.opened(base / "rest", f"{key} {sorted(everything.items())!r}", resume=resume)
+        yield Work(model, rows, rest)
+
+
+def _base(checkpoint: str | os.PathLike[str] | None, stack: ExitStack) -> Path:
+    """The folder of the steps: the checkpoint's, held against other processes, or a temporary one."""
+    if checkpoint is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuplet-")))
+    base = Path(checkpoint)
+    base.parent.mkdir(parents=True, exist_ok=True)
+    stack.enter_context(locked(base))
+    base.mkdir(exist_ok=True)
+    return base
+
+
+def _check_disk(folder: Path, n: int, columns: int) -> None:
+    need, have = file_bytes(n, columns), shutil.disk_usage(folder.parent).free
+    have += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    if have < need:
+        raise InputError(
+            f"The files of this fit take up to {need / 1e9:.3g} GB in {folder}, but only {have / 1e9:.3g} GB are "
+            "free. Give a folder with more room (checkpoint=, cache=), a smaller detail=, or free some space."
+        )
