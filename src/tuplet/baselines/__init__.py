@@ -1,4 +1,4 @@
-"""The rivals of the paper's comparison, under the same contract as DMATi.
+"""The rivals of the paper's comparison and newer ones, under the same contract as DMATi.
 
 Each is one file, written from its paper. `fit(graph)` leaves `embedding_` (n, d) float32; a method that assigns
 clusters itself leaves `labels_` (n,) too. Names load when they are first used.
@@ -20,12 +20,17 @@ from tuplet.models.registry import class_paths, method_class
 if TYPE_CHECKING:
     from tuplet.baselines.agc import AGC as AGC
     from tuplet.baselines.age import AGE as AGE
+    from tuplet.baselines.bgrl import BGRL as BGRL
+    from tuplet.baselines.ccassg import CCASSG as CCASSG
     from tuplet.baselines.deepwalk import DeepWalk as DeepWalk
     from tuplet.baselines.dgi import DGI as DGI
+    from tuplet.baselines.dinknet import DinkNet as DinkNet
     from tuplet.baselines.filtersvd import FilterSVD as FilterSVD
     from tuplet.baselines.gca import GCA as GCA
     from tuplet.baselines.kmeans import KMeansFeatures as KMeansFeatures
+    from tuplet.baselines.ns4gc import NS4GC as NS4GC
     from tuplet.baselines.progcl import ProGCL as ProGCL
+    from tuplet.baselines.s2cag import MS2CAG as MS2CAG
     from tuplet.baselines.sdcn import SDCN as SDCN
     from tuplet.baselines.ssgc import SSGC as SSGC
     from tuplet.models.contract import NodeEstimator

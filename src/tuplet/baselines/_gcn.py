@@ -163,6 +163,19 @@ class GraphConv(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
+class PReLUConv(nn.Module):
+    """PReLU(S X W + b), (n, hidden); `order` takes the rows of X in another order."""
+
+    def __init__(self, n_features: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.conv = GraphConv(n_features, hidden, generator)
+        self.slope = nn.PReLU()
+
+    def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, order: Tensor | None = None) -> Tensor:
+        out: Tensor = self.slope(self.conv(adj, x, order=order))
+        return out
+
+
 def make_linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot weights and zero bias from `generator`."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, width_in, width_out, device=torch.get_default_device())  # type: ignore[no-untyped-call]

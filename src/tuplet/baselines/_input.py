@@ -37,7 +37,7 @@ def rows_of_sum_one(x: Any) -> Any:
     return (x * factors[:, None]).astype(np.float32)
 
 
-def report(progress: Progress | None, phase: str, done: int, total: int) -> None:
+def tell(progress: Progress | None, phase: str, done: int, total: int) -> None:
     """Tell `progress` that `done` of `total` steps of `phase` are over."""
     if progress is not None:
         progress(phase, done / total)

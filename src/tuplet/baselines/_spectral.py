@@ -13,9 +13,15 @@ from tuplet.rows.svd import left_singular_vectors
 
 
 def spectral_labels(
-    h: NDArray[np.float32], k: int, *, seed: int, normalise: bool = False, n_init: int = 10
+    h: NDArray[np.float32],
+    k: int,
+    *,
+    seed: int,
+    normalise: bool = False,
+    n_init: int = 10,
+    columns: int | None = None,
 ) -> NDArray[np.int64]:
-    """Spectral clustering of the kernel H H^T: K-Means on its k leading eigenvectors, int64 (n,).
+    """Spectral clustering of the kernel H H^T: K-Means on its k (or `columns`) leading eigenvectors, int64 (n,).
 
     `normalise` divides the kernel by the square roots of its row sums first (normalised cuts); rows of H must then
     have kernel sums above zero, as non-negative features do.
@@ -23,4 +29,5 @@ def spectral_labels(
     if normalise:
         sums = (h @ h.sum(axis=0, dtype=np.float64)).clip(min=1e-12)
         h = (h / np.sqrt(sums)[:, None]).astype(np.float32)
-    return kmeans(left_singular_vectors(h, k, seed=seed), k, seed=seed, n_init=n_init, unit_rows=False).labels
+    width = k if columns is None else min(columns, *h.shape)
+    return kmeans(left_singular_vectors(h, width, seed=seed), k, seed=seed, n_init=n_init, unit_rows=False).labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,17 @@ from torch.nn.functional import elu, normalize
 from tuplet._check import check_choice, check_int, check_number
 from tuplet._seed import seed_of, stream, torch_stream
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, make_linear, to_device
-from tuplet.baselines._input import report
+from tuplet.baselines._input import tell
 from tuplet.graph import Graph
 from tuplet.models.contract import Progress
 
 CENTRALITIES = ("degree", "pagerank", "eigenvector")
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}
+# "rrelu" as released: the randomised ReLU outside of its training mode, so with the mean of its slopes 1/8 .. 1/3.
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "prelu": nn.PReLU,
+    "rrelu": partial(nn.LeakyReLU, 11 / 48),
+}
 _FLOOR = 1e-8  # smallest centrality, as a share of the largest: its logarithm must exist
 
 
@@ -163,7 +169,7 @@ def train_views(
         loss = contrast(views[0], views[1], epoch)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        report(progress, "train", epoch + 1, settings.epochs)
+        tell(progress, "train", epoch + 1, settings.epochs)
     return encoder.cpu()
 
 

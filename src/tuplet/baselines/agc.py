@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import check_int
-from tuplet.baselines._input import cluster_count, dense_rows, report
+from tuplet.baselines._input import cluster_count, dense_rows, tell
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import laplacian
@@ -55,9 +55,9 @@ class AGC(NodeEstimator):
             if power > 1 and self.distances_[-1] > self.distances_[-2]:
                 break
             h, self.labels_, self.power_ = smoother, labels, power
-            report(progress, "train", power, self.max_power)
+            tell(progress, "train", power, self.max_power)
         self.embedding_ = h
-        report(progress, "train", 1, 1)
+        tell(progress, "train", 1, 1)
 
     def passes(self) -> tuple[Pass, ...]:
         """The smoothing of the power found."""

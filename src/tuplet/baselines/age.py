@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy, normalize
 from tuplet._check import InputError, check_int, check_number
 from tuplet._seed import stream, torch_stream
 from tuplet.baselines._gcn import make_linear
-from tuplet.baselines._input import cluster_count, report
+from tuplet.baselines._input import cluster_count, tell
 from tuplet.baselines._limit import check_memory
 from tuplet.baselines._pairs import PairSampler
 from tuplet.baselines._spectral import spectral_labels
@@ -115,7 +115,7 @@ class AGE(NodeEstimator):
             if epoch % self.update_every == 0 or epoch == self.epochs:
                 best = self._judge(encoder, x, k, best)
                 sampler = self._sampler(scaled(encoder(x).detach()), epoch)
-            report(progress, "train", epoch, self.epochs)
+            tell(progress, "train", epoch, self.epochs)
 
     def _sampler(self, z: Tensor, epoch: int) -> PairSampler:
         """Pairs by the similarities of `z`, the shares as far along their ways as `epoch` is."""

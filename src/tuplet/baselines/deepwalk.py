@@ -8,7 +8,7 @@ import numpy as np
 
 from tuplet._check import check_int, need_extra
 from tuplet._seed import seed_of, stream
-from tuplet.baselines._input import report
+from tuplet.baselines._input import tell
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress
 
@@ -55,7 +55,7 @@ class DeepWalk(NodeEstimator):
             check_int(name, getattr(self, name))
         word2vec = need_extra("gensim.models.word2vec", "baselines", "DeepWalk").Word2Vec
         sentences = _sentences(graph, self.n_walks, self.walk_length, self.seed)
-        report(progress, "walk", 1, 1)
+        tell(progress, "walk", 1, 1)
         model = word2vec(
             sentences,
             vector_size=self.dimensions,
@@ -72,7 +72,7 @@ class DeepWalk(NodeEstimator):
         )
         order = [model.wv.key_to_index[node] for node in range(graph.n_nodes)]
         self.embedding_ = np.ascontiguousarray(model.wv.vectors[order], dtype=np.float32)
-        report(progress, "train", 1, 1)
+        tell(progress, "train", 1, 1)
 
 
 def _sentences(graph: Graph, n_walks: int, length: int, seed: int) -> list[list[int]]:

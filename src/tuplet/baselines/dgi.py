@@ -11,8 +11,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
-from tuplet.baselines._input import report, rows_of_sum_one
+from tuplet.baselines._gcn import Adjacency, PReLUConv, SparseMatrix, to_device
+from tuplet.baselines._input import rows_of_sum_one, tell
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.training.batches import pick_device
@@ -64,16 +64,16 @@ class DGI(NodeEstimator):
             loss.backward()
             optimizer.step()
             self.losses_.append(value)
-            report(progress, "train", epoch + 1, self.epochs)
+            tell(progress, "train", epoch + 1, self.epochs)
             if epoch - best_epoch >= check_int("patience", self.patience):
                 break
         model.encoder.load_state_dict(kept)
         self.encoder_ = model.encoder
         self.embedding_ = self._embed(graph, None)
-        report(progress, "train", 1, 1)
+        tell(progress, "train", 1, 1)
 
-    def _blank(self, name: str) -> _Encoder:
-        return _Encoder(self.n_features_in_, self.hidden, torch_stream(self.seed, "weights"))
+    def _blank(self, name: str) -> PReLUConv:
+        return PReLUConv(self.n_features_in_, self.hidden, torch_stream(self.seed, "weights"))
 
     @torch.no_grad()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
@@ -88,26 +88,13 @@ def _inputs(graph: Graph, device: torch.device) -> tuple[SparseMatrix, Tensor | 
     return Adjacency.of(graph, device).normalised(), to_device(rows_of_sum_one(graph.x), device)
 
 
-class _Encoder(nn.Module):
-    """PReLU(S X W + b), (n, hidden); `order` takes the rows of X in another order."""
-
-    def __init__(self, n_features: int, hidden: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.conv = GraphConv(n_features, hidden, generator)
-        self.slope = nn.PReLU()
-
-    def forward(self, adj: SparseMatrix, x: Tensor | SparseMatrix, order: Tensor | None = None) -> Tensor:
-        out: Tensor = self.slope(self.conv(adj, x, order=order))
-        return out
-
-
 class _Infomax(nn.Module):
     """The encoder, and the loss of its discriminator."""
 
     def __init__(self, n_features: int, hidden: int, seed: int) -> None:
         super().__init__()
         generator = torch_stream(seed, "weights")
-        self.encoder = _Encoder(n_features, hidden, generator)
+        self.encoder = PReLUConv(n_features, hidden, generator)
         self.bilinear = nn.Parameter(torch.empty(hidden, hidden))
         nn.init.xavier_uniform_(self.bilinear, generator=generator)
 

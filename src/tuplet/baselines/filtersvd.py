@@ -52,6 +52,13 @@ class FilterSVD(NodeEstimator):
         self.embedding_ = scale_rows(rows @ self.components_.T)
         self.labels_ = kmeans(self.embedding_, k, seed=self.seed, n_init=self.n_init).labels
 
+    def width_on(self, graph: Graph) -> int | None:
+        """How many numbers the vectors of `graph` will have: no more than it has nodes and features."""
+        if graph.x is None or self.__sklearn_is_fitted__():
+            return super().width_on(graph)
+        wanted = self.dimensions or 2 * (self.n_clusters or graph.n_classes)
+        return min(wanted, graph.n_nodes, graph.n_features) or None
+
     def passes(self) -> tuple[Pass, ...]:
         """PageRank of unit rows."""
         return (Pass(GraphFilter(ppr(self.alpha), tol=self.tol, device=self.device), scale_rows),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuplet.baselines._input import cluster_count, dense_rows, report
+from tuplet.baselines._input import cluster_count, dense_rows, tell
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.rows.kmeans import kmeans
@@ -36,7 +36,7 @@ class KMeansFeatures(NodeEstimator):
         k = cluster_count(self.n_clusters, graph, "KMeansFeatures")
         self.labels_ = kmeans(x, k, seed=self.seed, n_init=self.n_init, unit_rows=False).labels
         self.embedding_ = dense_rows(x)
-        report(progress, "train", 1, 1)
+        tell(progress, "train", 1, 1)
 
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
         return dense_rows(graph.x)

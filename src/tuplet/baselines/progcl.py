@@ -21,6 +21,7 @@ from tuplet.training.batches import pick_device
 
 _MATRICES = 12  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 4 in use
 _SAMPLE = 200_000  # similarities that the mixture is fitted to
+Weights = tuple[Tensor, Tensor]
 _EDGE = 1e-4  # similarities are kept this far from 0 and 1, where a beta density may have no bound
 
 
@@ -30,7 +31,8 @@ class ProGCL(NodeEstimator):
     At epoch `start` a mixture of two beta distributions is fitted once to the similarities of sampled negatives;
     the component with the higher mean stands for false negatives (nodes of the anchor's class), and `init` is the
     share it starts from. Each negative is then weighted by its posterior of being true times its similarity,
-    scaled to mean 1 for each anchor (the paper's ProGCL-weight). Needs about twice GCA's memory.
+    scaled to mean 1 for each anchor (the paper's ProGCL-weight); the weights stay those of that epoch, as released,
+    unless `frozen` is False: then they follow the vectors. Needs about twice GCA's memory.
     """
 
     dim_parameter = "hidden"
@@ -48,6 +50,7 @@ class ProGCL(NodeEstimator):
         centrality: str = "degree",
         cutoff: float = 0.7,
         start: int = 100,
+        frozen: bool = True,
         init: float = 0.05,
         epochs: int = 200,
         lr: float = 5e-4,
@@ -65,6 +68,7 @@ class ProGCL(NodeEstimator):
         self.centrality = centrality
         self.cutoff = cutoff
         self.start = start
+        self.frozen = frozen
         self.init = init
         self.epochs = epochs
         self.lr = lr
@@ -81,14 +85,17 @@ class ProGCL(NodeEstimator):
         check_memory("ProGCL", graph.n_nodes, self.memory_needed(graph), self.memory_limit, device)
         pairs = torch_stream(self.seed, "negatives", str(device))
         self.mixture_: BetaMixture | None = None
+        kept: list[Weights] = []
 
         def contrast(u: Tensor, v: Tensor, epoch: int) -> Tensor:
             if epoch < start:
                 return (info_nce(u, v, temperature) + info_nce(v, u, temperature)) / 2
             if self.mixture_ is None:
                 self.mixture_ = fit_mixture(sampled_similarities(u, v, pairs), share)
-            one = weighted_info_nce(u, v, temperature, self.mixture_)
-            return (one + weighted_info_nce(v, u, temperature, self.mixture_)) / 2
+            if not kept or not self.frozen:
+                kept[:] = [view_weights(u, v, self.mixture_), view_weights(v, u, self.mixture_)]
+            one = weighted_info_nce(u, v, temperature, kept[0])
+            return (one + weighted_info_nce(v, u, temperature, kept[1])) / 2
 
         self.encoder_ = train_views(graph, settings, contrast, device, progress)
         self.embedding_ = self._embed(graph, None)
@@ -182,12 +189,16 @@ def negative_weights(similarity: Tensor, mixture: BetaMixture) -> Tensor:
     return weights.div_(weights.sum(dim=1, keepdim=True).clamp(min=1e-12) / (len(s) - 1))
 
 
-def weighted_info_nce(u: Tensor, v: Tensor, temperature: float, mixture: BetaMixture) -> Tensor:
-    """InfoNCE whose negatives, of the other view and of the own, carry `negative_weights`."""
+def view_weights(u: Tensor, v: Tensor, mixture: BetaMixture) -> Weights:
+    """`negative_weights` of the anchors u (n, d) with the nodes of the other view, and with those of their own."""
+    here, there = u.detach(), v.detach()
+    return negative_weights(here @ there.T, mixture), negative_weights(here @ here.T, mixture)
+
+
+def weighted_info_nce(u: Tensor, v: Tensor, temperature: float, weights: Weights) -> Tensor:
+    """InfoNCE whose negatives, of the other view and of the own, carry `weights`, (n, n) each."""
     total = torch.exp((u * v).sum(dim=1) / temperature)
     positive = total
-    for other in (v, u):
-        similarity = u @ other.T
-        weights = negative_weights(similarity.detach(), mixture)
-        total = total + (weights * (similarity / temperature).exp_()).sum(dim=1)
+    for other, weight in zip((v, u), weights):
+        total = total + (weight * (u @ other.T / temperature).exp_()).sum(dim=1)
     return (torch.log(total) - torch.log(positive)).mean()

@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss, relu
 from tuplet._check import InputError, check_int, check_number
 from tuplet._seed import torch_stream
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, dense_tensor, make_linear
-from tuplet.baselines._input import cluster_count, report
+from tuplet.baselines._input import cluster_count, tell
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.rows.kmeans import kmeans
@@ -89,7 +89,7 @@ class SDCN(NodeEstimator):
                 batch = x[order[start : start + self.batch_size]]
                 mse_loss(autoencoder(batch)[1], batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-            report(progress, "pretrain", epoch + 1, self.pretrain_epochs)
+            tell(progress, "pretrain", epoch + 1, self.pretrain_epochs)
 
     @torch.no_grad()
     def _start_centres(self, model: _Network, x: Tensor, k: int) -> None:
@@ -106,7 +106,7 @@ class SDCN(NodeEstimator):
             loss = mse_loss(back, x) + self.q_weight * divergence(p, q) + self.z_weight * divergence(p, z)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            report(progress, "train", epoch + 1, self.epochs)
+            tell(progress, "train", epoch + 1, self.epochs)
 
     @torch.no_grad()
     def _keep(self, model: _Network, adj: SparseMatrix, x: Tensor) -> None:
