@@ -49,6 +49,7 @@ class Dataset:
     format: str = ""
     url: str = ""
     files: dict[str, str] | None = None
+    cited: str = ""  # where licence and sizes are stated
 
 
 @cache
@@ -73,13 +74,14 @@ def dataset_names() -> list[str]:
 
 
 def dataset_table() -> list[dict[str, Any]]:
-    """One row for each dataset: name, sizes, where it is now ("package", a path or "not here"), licence, title."""
+    """One row for each dataset: name, sizes, where it is now ("package", a path or "not here"), licence and so on."""
     rows = []
     for name, entry in datasets().items():
         place = dataset_path(name)
         where = "package" if entry.package else "not here" if place is None else str(place)
         sizes = {"nodes": entry.nodes, "edges": entry.edges, "features": entry.features, "classes": entry.classes}
         rows.append({"name": name, **sizes, "where": where, "licence": entry.licence, "title": entry.title})
+        rows[-1] |= {"source": entry.source, "cited": entry.cited}
     return rows
 
 
@@ -143,6 +145,8 @@ def fetch_dataset(
     ready = cache_dir() / (f"{name}.npz" if entry.content else f"{name}.graph")
     if not force and _is_good(ready, entry):
         return ready
+    if entry.licence == "unknown":
+        log.warning("no licence is known for the data of %s (%s); look before you share it", name, entry.source)
     make_cache(ready.parent)
     with locked(ready, wait=WAIT):
         if force or not _is_good(ready, entry):  # another process may have fetched it meanwhile
@@ -155,8 +159,8 @@ def _fetch(entry: Dataset, url: str | None, ready: Path, progress: Any) -> None:
     """Get the graph from its source, check it and put it at `ready`."""
     mirror = os.environ.get("TUPLET_MIRROR")
     folder = url or (f"{mirror.rstrip('/')}/{entry.name}" if mirror else entry.url)
-    if entry.format == "ogb":
-        _fetch_ogb(entry, folder, ready, progress, search=url is None)
+    if entry.format in ("ogb", "reddit"):
+        _fetch_large(entry, folder, ready, progress, search=url is None)
     else:
         _fetch_small(entry, folder, ready)
 
@@ -178,25 +182,27 @@ def _fetch_small(entry: Dataset, folder: str, ready: Path) -> None:
         save_graph(graph, ready, overwrite=True)
 
 
-def _fetch_ogb(entry: Dataset, url: str, ready: Path, progress: Any, *, search: bool) -> None:
-    """Convert the official archive of OGB: the one in TUPLET_DATA, else a download."""
+def _fetch_large(entry: Dataset, url: str, ready: Path, progress: Any, *, search: bool) -> None:
+    """Stream an archive into a graph folder: the one in TUPLET_DATA, else a download."""
     from tuplet.datasets._sources import download
     from tuplet.datasets.ogb import convert_ogb
+    from tuplet.datasets.reddit import convert_reddit
 
     ((file, checksum),) = (entry.files or {}).items()
-    found = _ogb_archive(entry.name, file) if search else None
+    found = _archive(entry.name, file) if search else None
     with tempfile.TemporaryDirectory(prefix="tuplet-", dir=ready.parent) as folder:
         if found is None:
             found = Path(folder) / file
-            download(f"{url.rstrip('/')}/{file}", found, checksum)
-        graph = convert_ogb(found, Path(folder) / "graph", name=entry.name, progress=progress)
+            download(f"{url.rstrip('/')}/{file}", found, checksum, progress)
+        convert: Callable[..., Graph] = {"ogb": convert_ogb, "reddit": convert_reddit}[entry.format]
+        graph = convert(found, Path(folder) / "graph", name=entry.name, progress=progress)
         _check_sizes(graph, entry)
         del graph
         put_in_place(Path(folder) / "graph", ready)
 
 
-def _ogb_archive(name: str, file: str) -> Path | None:
-    """The official archive, packed or not, in the folder TUPLET_DATA."""
+def _archive(name: str, file: str) -> Path | None:
+    """The official archive in the folder TUPLET_DATA, or the folder that it holds."""
     base = os.environ.get("TUPLET_DATA")
     if not base:
         return None

@@ -6,6 +6,7 @@ pooch does the download. Files go to a temporary folder that is removed whatever
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import logging
 import tempfile
@@ -33,7 +34,26 @@ def fetch_graph(layout: str, name: str, url: str, files: dict[str, str]) -> Grap
         return READERS[layout](Path(folder), name)
 
 
-def download(url: str, target: Path, checksum: str) -> None:
+class _Told:
+    """What pooch takes for a progress bar; it tells the share that has come."""
+
+    def __init__(self, progress: Callable[[str, float], None]) -> None:
+        self.progress, self.total, self.come = progress, 0, 0
+
+    def update(self, size: int) -> None:
+        """More bytes have come."""
+        self.come += size
+        self.progress("download", min(1.0, self.come / max(1, self.total)))
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.come = 0
+
+    def close(self) -> None:
+        """Nothing is to be closed."""
+
+
+def download(url: str, target: Path, checksum: str, progress: Callable[[str, float], None] | None = None) -> None:
     """Get `url` into `target`. `checksum`: a sha256, "git:" and the start of a git blob hash, or "unknown"."""
     import pooch
 
@@ -47,7 +67,7 @@ def download(url: str, target: Path, checksum: str) -> None:
             known_hash=None,
             fname=target.name,
             path=target.parent,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUT),
+            downloader=pooch.HTTPDownloader(timeout=TIMEOUT, progressbar=_Told(progress) if progress else False),
         )
     except Exception as error:  # requests, urllib3 and pooch each have their own
         raise InputError(
@@ -185,6 +205,27 @@ def read_wikics(folder: Path, name: str) -> Graph:
     return graph.with_(split=split)
 
 
+def read_graphsaint(folder: Path, name: str) -> Graph:
+    """GraphSAINT's four files in a zip: adj_full.npz (CSR), feats.npy, class_map.json and role.json (the split)."""
+    (path,) = folder.glob("*.zip")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = {Path(member).name: member for member in archive.namelist()}
+            texts = {file: json.loads(archive.read(found[file])) for file in ("class_map.json", "role.json")}
+            with archive.open(found["feats.npy"]) as file:
+                x = np.lib.format.read_array(file, allow_pickle=False).astype(np.float32)
+            with zipfile.ZipFile(io.BytesIO(archive.read(found["adj_full.npz"]))) as inner:
+                indptr, indices = (_member(inner, key) for key in ("indptr", "indices"))
+        y = np.full(len(x), -1, dtype=np.int64)
+        y[[int(node) for node in texts["class_map.json"]]] = list(texts["class_map.json"].values())
+        split = tuple(np.sort(np.asarray(texts["role.json"][part], dtype=np.int64)) for part in ("tr", "va", "te"))
+        sources = np.repeat(np.arange(len(x)), np.diff(indptr))
+        graph = Graph.from_scipy(_binary(sources, indices, len(x)), x, y, name=name)
+    except (OSError, KeyError, ValueError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path.name} is not a readable file of this kind ({error!r}). Fetch it again.") from None
+    return graph.with_(split=split)
+
+
 def _binary(sources: Any, targets: Any, n: int) -> sp.csr_array:
     """The adjacency with 1 for each pair, however often it is listed."""
     adj = sp.csr_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(n, n))
@@ -208,4 +249,5 @@ READERS: dict[str, Callable[[Path, str], Graph]] = {
     "npy-zip": read_npy_zip,
     "heterophilous": read_heterophilous,
     "wikics": read_wikics,
+    "graphsaint": read_graphsaint,
 }

@@ -7,10 +7,8 @@ is `split/KIND/{train,valid,test}.csv.gz`. Everything is streamed into a graph f
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet._files import DAMAGE, read_header
+from tuplet._files import DAMAGE
+from tuplet.datasets._archives import Progress, unpacked
+from tuplet.datasets._members import BLOCK, Member, rows_of, shape_of, whole_array
 from tuplet.graph import Graph
-from tuplet.io.numbered import Rows, write_numbered
+from tuplet.io.numbered import RowBlocks, write_numbered
 
-Progress = Callable[[str, float], None]
 PAPERS = "paper___cites___paper"  # the relation of ogbn-mag that is read
-_BLOCK = 2**22  # values read at once from a binary archive
 
 
 def convert_ogb(
@@ -40,18 +38,8 @@ def convert_ogb(
 
     Directions are dropped. The official split is in `graph.split`; nodes without a label have -1.
     """
-    place = Path(archive)
-    if place.is_dir():
-        return _convert(_root(place), out, name, memory, overwrite, progress)
-    if not place.is_file():
-        raise InputError(f"There is no archive {place}. Check the path.")
-    with tempfile.TemporaryDirectory(prefix="tuplet-ogb-", dir=Path(out).parent) as folder:
-        try:
-            with zipfile.ZipFile(place) as packed:
-                packed.extractall(folder, [m for m in packed.namelist() if _wanted(m)])
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-            raise InputError(f"{place} is not a readable zip ({error}). Download it again.") from None
-        return _convert(_root(Path(folder)), out, name, memory, overwrite, progress)
+    with unpacked(archive, out, _wanted) as folder:
+        return _convert(_root(folder), out, name, memory, overwrite, progress)
 
 
 def _wanted(member: str) -> bool:
@@ -88,7 +76,7 @@ def _convert(
         raise InputError(f"The files in {root} cannot be read ({error!r}). Get the archive again.") from None
 
 
-def _read_csv(raw: Path) -> tuple[int, int, Any, Rows | None, NDArray[np.int64]]:
+def _read_csv(raw: Path) -> tuple[int, int, Any, RowBlocks | None, NDArray[np.int64]]:
     hetero = (raw / "triplet-type-list.csv.gz").is_file()
     edges = raw / "relations" / PAPERS if hetero else raw
     features = raw / "node-feat" / "paper" if hetero else raw
@@ -96,7 +84,7 @@ def _read_csv(raw: Path) -> tuple[int, int, Any, Rows | None, NDArray[np.int64]]
     n = _paper_count(raw) if hetero else int(_column(raw / "num-node-list.csv.gz")[0])
     n_edges = int(_column(edges / "num-edge-list.csv.gz")[0])
     rows = features / "node-feat.csv.gz"
-    x = Rows(_csv_rows(rows), _csv_width(rows)) if rows.is_file() else None
+    x = RowBlocks(_csv_rows(rows), _csv_width(rows)) if rows.is_file() else None
     return n, n_edges, _csv_pairs(edges / "edge.csv.gz"), x, _classes(_column(labels / "node-label.csv.gz"), n)
 
 
@@ -180,75 +168,22 @@ def _read_split(folder: Path) -> tuple[NDArray[np.int64], ...]:
 # papers100M: arrays in a zip, read as streams, never whole
 
 
-def _read_binary(raw: Path) -> tuple[int, int, Any, Rows | None, NDArray[np.int64]]:
+def _read_binary(raw: Path) -> tuple[int, int, Any, RowBlocks | None, NDArray[np.int64]]:
     data = raw / "data.npz"
     with zipfile.ZipFile(data) as archive:
         names = {Path(member).stem for member in archive.namelist()}
-    shape = _shape(data, "edge_index")
-    n = int(_small(data, "num_nodes_list")[0])
-    width = _shape(data, "node_feat")[1] if "node_feat" in names else 0
-    rows = Rows(_binary_rows(data), width) if width else None
-    return n, shape[1], _binary_pairs(data), rows, _classes(_small(raw / "node-label.npz", "node_label"), n)
-
-
-class _Member:
-    """An array in an .npz, read forward in pieces."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self.archive = zipfile.ZipFile(path)
-        self.file = self.archive.open(f"{name}.npy")
-        self.shape, fortran, self.dtype = read_header(self.file)
-        if (fortran and len(self.shape) > 1) or self.dtype.kind not in "iuf":
-            raise InputError(f"{name} in {path.name} is {self.dtype} in another order than expected. Get it again.")
-
-    def skip(self, count: int) -> None:
-        """Pass over `count` values."""
-        left = count * self.dtype.itemsize
-        while left:
-            left -= len(self._bytes(min(left, 2**24)))
-
-    def read(self, count: int) -> NDArray[Any]:
-        """The next `count` values."""
-        return np.frombuffer(self._bytes(count * self.dtype.itemsize), dtype=self.dtype)
-
-    def _bytes(self, size: int) -> bytes:
-        block = self.file.read(size)
-        if len(block) != size:
-            raise InputError("An array of data.npz is cut off. Get the archive again.")
-        return block
-
-    def __enter__(self) -> _Member:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.file.close()
-        self.archive.close()
-
-
-def _shape(path: Path, name: str) -> tuple[int, ...]:
-    with _Member(path, name) as member:
-        return member.shape
-
-
-def _small(path: Path, name: str) -> NDArray[Any]:
-    with _Member(path, name) as member:
-        return member.read(int(np.prod(member.shape))).reshape(member.shape)
+    shape = shape_of(data, "edge_index")
+    n = int(whole_array(data, "num_nodes_list")[0])
+    width = shape_of(data, "node_feat")[1] if "node_feat" in names else 0
+    rows = RowBlocks(rows_of(data, "node_feat"), width) if width else None
+    return n, shape[1], _binary_pairs(data), rows, _classes(whole_array(raw / "node-label.npz", "node_label"), n)
 
 
 def _binary_pairs(path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """edge_index is (2, edges): all sources, then all targets. Two streams over it, half a file apart."""
-    with _Member(path, "edge_index") as sources, _Member(path, "edge_index") as targets:
+    with Member(path, "edge_index") as sources, Member(path, "edge_index") as targets:
         count = sources.shape[1]
         targets.skip(count)
-        for start in range(0, count, _BLOCK):
-            size = min(_BLOCK, count - start)
+        for start in range(0, count, BLOCK):
+            size = min(BLOCK, count - start)
             yield sources.read(size).astype(np.int64), targets.read(size).astype(np.int64)
-
-
-def _binary_rows(path: Path) -> Iterator[NDArray[np.float32]]:
-    with _Member(path, "node_feat") as member:
-        n, width = member.shape
-        step = max(1, _BLOCK // width)
-        for start in range(0, n, step):
-            size = min(step, n - start)
-            yield member.read(size * width).reshape(size, width).astype(np.float32)

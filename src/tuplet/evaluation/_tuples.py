@@ -18,7 +18,7 @@ from tuplet._check import InputError, check_int, check_labels, check_number
 from tuplet._seed import stream
 from tuplet.rows.kmeans import checked_vectors
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 _BLOCK = 2**22  # similarities computed together
 
 
@@ -35,14 +35,14 @@ class Tuples:
     anchors: NDArray[np.int64]
     m: NDArray[np.int64]
     q: NDArray[np.int64]
-    tau_plus: Floats
-    view: Floats
-    shared: Floats
-    plus: Floats
-    minus: Floats
-    minus_more: Floats
-    plus_mean: Floats
-    minus_mean: Floats
+    tau_plus: Doubles
+    view: Doubles
+    shared: Doubles
+    plus: Doubles
+    minus: Doubles
+    minus_more: Doubles
+    plus_mean: Doubles
+    minus_mean: Doubles
     temperature: float
     n_classes: int
     n_labelled: int
@@ -106,7 +106,7 @@ class _Reference:
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
         self.rows = _unit(z, self.nodes)
 
-    def expectations(self, h: Floats, c: int, own: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def expectations(self, h: Doubles, c: int, own: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
         """Means of h (a, reference) over class c, each anchor itself left out, and over all other classes."""
         filled = np.flatnonzero(self.counts)
         sums = np.zeros((len(h), len(self.counts)))
@@ -171,9 +171,9 @@ def _similarities(
     }
 
 
-def _unit(z: Any, nodes: NDArray[np.int64]) -> Floats:
+def _unit(z: Any, nodes: NDArray[np.int64]) -> Doubles:
     rows = z[nodes]
     rows = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)).astype(np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    scaled: Floats = rows / np.where(lengths > 0, lengths, 1)
+    scaled: Doubles = rows / np.where(lengths > 0, lengths, 1)
     return scaled

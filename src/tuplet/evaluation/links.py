@@ -31,7 +31,7 @@ def predict_links(
     rows: str | None = None,
     hits: Sequence[int] = (10, 50, 100),
 ) -> Result:
-    """AUC, average precision, hits@k and MRR of z_u . z_v on held-out edges against as many non-edges.
+    """AUC, average precision, hits@k and MRR of dot products: held-out edges against as many non-edges.
 
     A clone of `estimator` gets the training graph of `split_edges(graph, ...)` (or of the given `split`), nothing
     else: filter, degrees and training see no held-out edge. How the rows of Z enter the dot product (one of

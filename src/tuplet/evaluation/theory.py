@@ -24,19 +24,19 @@ from tuplet.graph import Graph
 from tuplet.rows.kmeans import checked_vectors, scale_rows
 
 __all__ = ["Theorem1", "Tuples", "lemma1", "measure", "negative_hardness", "negative_similarities", "quartiles"]
-__all__ += ["sample_tuples", "supervised_loss", "tau0", "theorem1", "theorem2"]
+__all__ += ["lemma_a1", "sample_tuples", "supervised_loss", "tau0", "theorem1", "theorem2"]
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 _RESAMPLES = 200
 
 
-def lemma1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> dict[str, Floats]:
+def lemma1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> dict[str, Doubles]:
     """DMT, DMAT and unbiased loss of each tuple, in the sampled and in the expected form; each array is (a,).
 
     Sampled: the unbiased loss has the q negatives of the others and m more (Eq. 2, 4, 5 on one tuple). Expected:
     means in place of the sums, as in the proof. Lemma 1 says that "dmt" and "dmat" never exceed "unbiased".
     """
-    s = _tuples(z, y, sampling)
+    s = _as_tuples(z, y, sampling)
     itself = math.exp(1 / s.temperature)
     k = s.m + s.q
     forms = {"": (s.plus, s.minus, s.minus + s.minus_more)}
@@ -49,13 +49,13 @@ def lemma1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> dict[str, Flo
     return losses
 
 
-def tau0(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Floats:
+def tau0(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Doubles:
     """tau0 of each anchor (Eq. 8): tau+ |mean of m positives - E h-| / |mean of m positives - E h+|.
 
     The denominator is a sampling error of order 1 / sqrt(m), so tau0 has a heavy tail: look at quartiles, not at
     the mean. Where both differences vanish (all vectors equal) it is 0, where only the denominator does, infinite.
     """
-    tuples = _tuples(z, y, sampling)
+    tuples = _as_tuples(z, y, sampling)
     mean = tuples.plus / tuples.m
     above, below = np.abs(mean - tuples.minus_mean), np.abs(mean - tuples.plus_mean)
     nothing = 1e-12 * mean
@@ -63,7 +63,7 @@ def tau0(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Floats:
     return np.where(above <= nothing, 0.0, tuples.tau_plus * ratio)
 
 
-def quartiles(values: Floats, *, seed: int = 0) -> dict[str, float]:
+def quartiles(values: Doubles, *, seed: int = 0) -> dict[str, float]:
     """q1, median and q3 of `values` (a,), each with its standard error over the choice of anchors (bootstrap)."""
     marks = {"q1": 0.25, "median": 0.5, "q3": 0.75}
     found = np.quantile(values, list(marks.values()), method="inverted_cdf")
@@ -83,11 +83,11 @@ class Theorem1:
     standard error over anchors.
     """
 
-    unbiased: Floats
-    dmati: Floats
-    left: Floats
-    right: Floats
-    right_hoeffding: Floats
+    unbiased: Doubles
+    dmati: Doubles
+    left: Doubles
+    right: Doubles
+    right_hoeffding: Doubles
 
     @property
     def gap(self) -> float:
@@ -105,7 +105,7 @@ class Theorem1:
 
 def theorem1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Theorem1:
     """Both losses and both sides of Theorem 1 for each anchor."""
-    s = _tuples(z, y, sampling)
+    s = _as_tuples(z, y, sampling)
     t = s.temperature
     unbiased = np.log1p((s.m + s.q) * s.minus_mean / s.view)
     dmati = np.log1p((s.plus + s.minus) / s.view)
@@ -113,6 +113,20 @@ def theorem1(z: Any, y: ArrayLike | None = None, **sampling: Any) -> Theorem1:
     terms = tau0(s) / np.sqrt(s.m) + (1 - s.tau_plus) / np.sqrt(s.q)
     sides = [terms * math.sqrt(2 * math.pi * math.exp(2 / t) * c) for c in (spread, spread**2)]
     return Theorem1(unbiased, dmati, np.abs(unbiased - dmati), *sides)
+
+
+def lemma_a1(z: Any, y: ArrayLike | None = None, *, epsilon: float, **sampling: Any) -> dict[str, float]:
+    """Lemma A.1: the share of anchors whose two losses differ by `epsilon` or more, and the mean of its bound,
+    2 exp(-m e^2 / (2 c tau0^2)) + 2 exp(-q e^2 / (2 c (1 - tau+)^2)), c = e^3 - e. Above 1 it says nothing.
+
+    tau0 is a quotient of the very draws that the bound is about, so the bound varies from anchor to anchor.
+    """
+    s = _as_tuples(z, y, sampling)
+    e = check_number("epsilon", epsilon, low=0, open_low=True)
+    width = 2 * (math.exp(3) - math.e)
+    with np.errstate(divide="ignore"):
+        parts = [np.exp(-n * e**2 / (width * tau**2)) for n, tau in ((s.m, tau0(s)), (s.q, 1 - s.tau_plus))]
+    return {"share": float(np.mean(theorem1(s).left >= e)), "bound": float(np.mean(2 * parts[0] + 2 * parts[1]))}
 
 
 def theorem2(
@@ -130,7 +144,7 @@ def theorem2(
     with Frobenius norm at most sqrt(d) (the identity is one), where R_S(F) <= d sqrt((m + q + 2) N). `d` is read
     from `z` unless that is Tuples.
     """
-    tuples = _tuples(z, y, sampling)
+    tuples = _as_tuples(z, y, sampling)
     d = check_int("d", np.shape(z)[1] if d is None and not isinstance(z, Tuples) else d)
     delta = check_number("delta", delta, low=0, high=1, open_low=True, open_high=True)
     k, n = int(tuples.m[0] + tuples.q[0]), tuples.n_labelled
@@ -165,7 +179,7 @@ def supervised_loss(z: Any, y: ArrayLike, *, sample: int = 20_000, seed: int = 0
     return float(log_loss(labels[known], model.predict_proba(rows), labels=model.classes_))
 
 
-def negative_similarities(z: Any, y: ArrayLike, *, n_pairs: int = 100_000, seed: int = 0) -> Floats:
+def negative_similarities(z: Any, y: ArrayLike, *, n_pairs: int = 100_000, seed: int = 0) -> Doubles:
     """Cosine similarity of random pairs of nodes with different labels: (n_pairs,).
 
     Vectors may be dense, CSR or a memory map; a row of zeros has similarity 0. The pairs depend on labels and seed
@@ -229,7 +243,7 @@ def measure(
     return Result("theory", values, seed, sizes, time.perf_counter() - start, settings, notes)
 
 
-def _tuples(z: Any, y: ArrayLike | None, sampling: dict[str, Any]) -> Tuples:
+def _as_tuples(z: Any, y: ArrayLike | None, sampling: dict[str, Any]) -> Tuples:
     if isinstance(z, Tuples):
         return z
     if y is None:
