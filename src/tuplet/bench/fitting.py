@@ -88,13 +88,15 @@ class Bench:
                 self._graph = bench_graph(name)
         return self._graph
 
-    def shared_filter(self, model: Any) -> SharedFilter:
-        """The filter of `model` as one that remembers its rows; only one is kept, because its rows may be large."""
-        own = filter_of(model)
-        key = repr(own.settings())
+    def shared_filter(self, model: Any, changes: Mapping[str, Any] | None = None) -> SharedFilter:
+        """The filter of `model`, with the `changes` of a job's setting `filter`, as one that remembers its rows; only
+        one is kept, because its rows may be large.
+        """
+        given = {**filter_of(model).to_dict(), **(changes or {}), "device": self.device}
+        shared = cast("SharedFilter", SharedFilter.from_dict(given))
+        key = repr(shared.settings())
         if key not in self._filters:
-            shared = SharedFilter.from_dict({**own.to_dict(), "device": self.device})
-            self._filters = {key: cast("SharedFilter", shared)}
+            self._filters = {key: shared}
         return self._filters[key]
 
     def forget(self) -> None:
@@ -109,7 +111,9 @@ class Bench:
         settings, known = estimator_settings(job.settings), parameters(job.method)
         given = {"device": self.device, "seed": job.seed} | ({"n_clusters": n_clusters} if n_clusters else {})
         model = make_estimator(job.method, **{k: v for k, v in given.items() if k in known} | settings)
-        return model.set_params(graph_filter=self.shared_filter(model)) if "graph_filter" in known else model
+        if "graph_filter" not in known:
+            return model
+        return model.set_params(graph_filter=self.shared_filter(model, job.settings.get("filter")))
 
     def fit(self, job: Job, graph: Graph, meter: Meter, *, y: Any = None, n_clusters: int = 0) -> Any:
         """The fitted estimator; seconds go to filter, train and embed."""
@@ -122,7 +126,8 @@ class Bench:
     def fit_without_labels(self, job: Job, meter: Meter, n_clusters: int) -> Any:
         """The model of the whole dataset; the same method, settings and seed right after give the same model."""
         graph = self.graph(job.dataset, meter)
-        key = f"{job.dataset}|{job.method}|{job.seed}|{n_clusters}|{digest(estimator_settings(job.settings))}"
+        what = {name: value for name, value in job.settings.items() if name != "evaluate"}
+        key = f"{job.dataset}|{job.method}|{job.seed}|{n_clusters}|{digest(what)}"
         if key != self._fitted[0]:
             apart = Meter()
             model = self.fit(job, graph.with_(y=None), apart, n_clusters=n_clusters)
@@ -143,7 +148,7 @@ def parameters(method: str) -> dict[str, Any]:
     """The settings that `method` takes, each with its default: what the constructor's signature says.
 
     >>> parameters("DMAT-i")["alpha"]
-    0.15
+    0.1
     """
     given = inspect.signature(type(make_estimator(method))).parameters
     return {name: parameter.default for name, parameter in given.items()}
@@ -163,7 +168,7 @@ def filters_then_trains(method: str) -> bool:
     return "graph_filter" in parameters(method) and not model.needs_labels
 
 
-def filtered_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
+def training_rows(model: Any, graph: Graph) -> NDArray[np.float32]:
     """The rows that `model`, one of ours, trains on, by its filter and before their own scaling."""
     from tuplet.rows.unit import unit_features
 

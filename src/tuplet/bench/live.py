@@ -21,12 +21,6 @@ class LiveTable:
         self._live: Any = None
 
     def __enter__(self) -> Self:
-        if not self.quiet:
-            from rich.console import Console
-            from rich.live import Live
-
-            self._live = Live(console=Console(stderr=True), get_renderable=self.table, refresh_per_second=2)
-            self._live.__enter__()
         return self
 
     def __exit__(
@@ -34,14 +28,22 @@ class LiveTable:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, error, trace)
+            if not self._live.console.is_terminal:
+                self._live.console.print()  # a file has no line's end behind the table
 
     def on_row(self, row: Row) -> None:
         """Take in a finished row."""
         self.cells.setdefault((row["dataset"], row["method"]), []).append(row)
 
     def on_state(self, state: RunState) -> None:
-        """Take in how far the run is."""
+        """Take in how far the run is; the table begins with the first job, so that a bad spec is one line."""
         self.state = state
+        if self._live is None and not self.quiet:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), get_renderable=self.table, refresh_per_second=2)
+            self._live.__enter__()
 
     def table(self) -> Any:
         """The table as it stands: one line a (dataset, method), the last dozen of them."""

@@ -49,8 +49,8 @@ def recipe_sources(
 
 
 def estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` without `evaluate`, lists as tuples: keyword arguments for an estimator."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k != "evaluate"}
+    """`settings` without `evaluate` and `filter`, lists as tuples: keyword arguments for an estimator."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k not in ("evaluate", "filter")}
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,9 +48,10 @@ def row_key(row: Row) -> str:
         raise InputError(
             f"A row has no {absent[0]!r}, so `tuplet bench` did not write it: {str(row)[:80]}. Remove it."
         )
-    return "|".join(
-        (row["task"], row["dataset"], row["method"], row["usage"], str(row["seed"]), digest(row["settings"]))
-    )
+    words = [row["task"], row["dataset"], row["method"], row["usage"]]
+    if not all(isinstance(word, str) for word in words) or not isinstance(row["settings"], dict):
+        raise InputError(f"A row is damaged: {str(row)[:80]}. Remove it.")
+    return "|".join([*words, str(row["seed"]), digest(row["settings"])])
 
 
 def done_keys(rows: Iterable[Row], *, errors: bool = True) -> set[str]:
@@ -106,7 +107,7 @@ def _lines(path: Path) -> Iterator[Row]:
     for line in path.read_bytes().split(b"\n"):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict) and "task" in row:
             yield row

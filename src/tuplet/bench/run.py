@@ -7,21 +7,19 @@ A kill loses the job in flight and nothing else; the same call again goes on whe
 from __future__ import annotations
 
 import logging
-import multiprocessing
-import os
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 from tuplet._check import InputError, check_int
-from tuplet.bench.rows import Row, append_row, done_keys, new_row, read_rows
+from tuplet.bench.rows import Row, append_row, done_keys, read_rows
 from tuplet.bench.spec import Job, load_spec
+from tuplet.bench.workers import Ended, OutOfTime, Started, Workers
 
 log = logging.getLogger("tuplet")
+SHARE = 3  # groups for each worker: with one, the slowest group would be waited for
 
 
 @dataclass
@@ -96,9 +94,14 @@ def run_jobs(
     retry_errors: bool = False,
     on_row: Callable[[Row], None] | None = None,
     on_state: Callable[[RunState], None] | None = None,
+    edit: Callable[[Row], Row] | None = None,
+    pool: Workers | None = None,
+    deadline: float | None = None,
 ) -> RunState:
-    """As `run_spec`, for a list of jobs."""
-    workers = check_int("jobs", jobs)
+    """As `run_spec`, for a list of jobs. `edit` says what of a row is written; `pool` takes the place of `jobs` new
+    processes; past `deadline` (of time.monotonic) OutOfTime is raised, and what was done is kept.
+    """
+    workers = check_int("jobs", jobs) if pool is None else pool.count
     rows = read_rows(out)
     good = done_keys(rows, errors=False)
     finished = good if retry_errors else done_keys(rows)
@@ -116,7 +119,7 @@ def run_jobs(
 
     def ended(job: Job, row: Row) -> None:
         row["workers"] = workers
-        append_row(out, row)
+        append_row(out, row if edit is None else edit(row))
         state._finish(job, row)
         if on_row is not None:
             on_row(row)
@@ -125,14 +128,15 @@ def run_jobs(
 
     groups = _groups(fresh, workers)
     if workers == 1:
-        _run_here(groups, device, started, ended)
+        _run_here(groups, device, started, ended, deadline)
     else:
-        _run_apart(groups, device, workers, started, ended)
+        with nullcontext(pool) if pool is not None else Workers(workers, device) as processes:
+            processes.run(groups, started, ended, deadline=deadline)
     return state
 
 
 def _groups(jobs: Sequence[Job], workers: int) -> list[list[Job]]:
-    """Jobs that share a graph and its rows, together; the largest groups are halved until every worker has one.
+    """Jobs that share a graph and its rows, together; the largest groups are halved until every worker has `SHARE`.
 
     The tasks of one seed follow each other, because they may share a fit.
     """
@@ -140,7 +144,7 @@ def _groups(jobs: Sequence[Job], workers: int) -> list[list[Job]]:
     for job in jobs:
         by_group.setdefault(job.group, []).append(job)
     groups = [sorted(group, key=lambda job: job.seed) for group in by_group.values()]
-    while groups and len(groups) < workers:
+    while groups and workers > 1 and len(groups) < SHARE * workers:
         largest = max(range(len(groups)), key=lambda i: len(groups[i]))
         group = groups[largest]
         if len(group) == 1:
@@ -149,74 +153,14 @@ def _groups(jobs: Sequence[Job], workers: int) -> list[list[Job]]:
     return groups
 
 
-Started = Callable[[Job], None]
-Ended = Callable[[Job, Row], None]
-
-
-def _run_here(groups: Sequence[Sequence[Job]], device: str, started: Started, ended: Ended) -> None:
+def _run_here(
+    groups: Sequence[Sequence[Job]], device: str, started: Started, ended: Ended, deadline: float | None
+) -> None:
     from tuplet.bench.fitting import Bench
 
     bench = Bench(device=device)
-    for group in groups:
-        for job in group:
-            started(job)
-            ended(job, bench.run(job))
-
-
-def _run_apart(groups: list[list[Job]], device: str, workers: int, started: Started, ended: Ended) -> None:
-    """One process a group, `workers` at a time. A process that dies costs its job in flight; the rest goes on."""
-    context = multiprocessing.get_context("spawn")
-    threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    pending = deque(groups)
-    active: dict[Any, tuple[Any, deque[Job]]] = {}
-    try:
-        while pending or active:
-            while pending and len(active) < workers:
-                here, there = context.Pipe(duplex=False)
-                group = pending.popleft()
-                process = context.Process(target=_worker, args=(group, device, threads, there), daemon=True)
-                process.start()
-                there.close()
-                active[here] = (process, deque(group))
-                started(group[0])
-            for pipe in wait(list(active)):
-                process, left = active[pipe]
-                row = _received(pipe)
-                if row is not None:
-                    ended(left.popleft(), row)
-                    if left:
-                        started(left[0])
-                    continue
-                del active[pipe]
-                process.join()
-                if left:
-                    job = left.popleft()
-                    text = f"the process ended with code {process.exitcode} (killed for memory, or crashed)"
-                    ended(job, new_row(job, seconds={}, peak_mb=0.0, metrics={}, error=text))
-                if left:
-                    pending.append(list(left))
-    finally:
-        for process, _ in active.values():
-            process.terminate()
-
-
-def _received(pipe: Any) -> Row | None:
-    try:
-        row: Row = pipe.recv()
-    except (EOFError, OSError):
-        return None
-    return row
-
-
-def _worker(group: Sequence[Job], device: str, threads: int, pipe: Connection[Any, Any]) -> None:
-    os.environ.setdefault("NUMBA_NUM_THREADS", str(threads))
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    import torch
-
-    from tuplet.bench.fitting import Bench
-
-    torch.set_num_threads(threads)
-    bench = Bench(device=device)
-    for job in group:
-        pipe.send(bench.run(job))
-    pipe.close()
+    for job in (job for group in groups for job in group):
+        if deadline is not None and time.monotonic() > deadline:
+            raise OutOfTime
+        started(job)
+        ended(job, bench.run(job))

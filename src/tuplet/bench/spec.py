@@ -8,7 +8,8 @@ seeds = 10
 [[methods]]
 name = "DMAT-i"
 recipe = true                    # start from the dataset's recipe for this task
-settings_from = "baselines.toml" # or from a table of another file: [METHOD], then [METHOD.dataset], [METHOD.task]
+settings_from = "baselines.toml" # or from a table of another file: [METHOD], then [METHOD.dataset], [METHOD.task],
+                                 # [METHOD.dataset.task]; with usage "train", of ["METHOD:train"] if it is there
 settings = { epochs = 5 }        # then these
 limit_s = 3600                   # a job that takes longer ends with an error
 [methods.per_dataset.acm]        # then these, for one dataset
@@ -32,16 +33,19 @@ from tuplet.bench.tasks import TASKS
 from tuplet.bench.toml_file import check_kind, check_names, read_toml
 from tuplet.models.registry import method_names
 
-METHOD_KEYS = ("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s")
+METHOD_KEYS = (
+    *("name", "usage", "recipe", "settings", "settings_from", "per_dataset", "seeds", "skip", "limit_s", "space"),
+)
 METHOD_KINDS: Mapping[str, tuple[type, str]] = {
     "name": (str, 'name = "DMAT-i"'),
     "usage": (str, 'usage = "train"'),
     "recipe": (bool, "recipe = true"),
     "settings_from": (str, 'settings_from = "baselines.toml"'),
     "per_dataset": (dict, "[methods.per_dataset.acm]"),
+    "space": (dict, "space = { alpha = [0.1, 0.3] }"),
 }
 MOST_SEEDS = 10_000
-FILTER_KEYS = ("alpha", "r", "tol")
+FILTER_KEYS = ("alpha", "r", "tol", "filter")
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,24 @@ class Spec:
         if method.get("recipe", False):
             parts.append(recipe_settings(dataset, task, method=method["name"], usage=method.get("usage", "all")))
         if "settings_from" in method:
-            table = _settings_table(self.folder / method["settings_from"], method["name"])
-            parts += [values_of(table), values_of(table.get(dataset, {})), values_of(table.get(task, {}))]
+            parts += self._settings_from(task, dataset, method)
         parts += [self.settings, method.get("settings", {}), method.get("per_dataset", {}).get(dataset, {})]
         return merged(*parts)
+
+    def _settings_from(self, task: str, dataset: str, method: Mapping[str, Any]) -> list[dict[str, Any]]:
+        file = self.folder / method["settings_from"]
+        table = _settings_table(file, method["name"], method.get("usage", "all"))
+        of_dataset = check_kind(
+            f"{file.name}: {dataset}", table.get(dataset, {}), dict, f"[{method['name']}.{dataset}]"
+        )
+        inner = of_dataset.get(task, {})
+        if "space" in method and not inner:
+            raise InputError(
+                f"{method['name']} has no chosen settings for {task} on {dataset} in {file}. "
+                f"Run `tuplet bench tune` first, or keep it out with --only."
+            )
+        tables = (table, of_dataset, table.get(task, {}), inner)
+        return [values_of(one) for one in tables]
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -170,16 +188,26 @@ def digest(settings: Mapping[str, Any]) -> str:
 
 
 def values_of(table: Any) -> dict[str, Any]:
-    """The settings of a table: plain values, and those written as { value = .., source = ".." }; no inner tables."""
+    """The settings of a table: plain values, those written as { value = .., source = ".." }, and the inner tables
+    `evaluate` and `filter`; no others.
+    """
     table = check_kind("a table of settings", table, dict, "lr = 1e-3")
     entries = {k: v["value"] if isinstance(v, Mapping) and "value" in v else v for k, v in table.items()}
-    return {k: v for k, v in entries.items() if not isinstance(v, Mapping) and k not in ("source", "note")}
+    plain = {k: v for k, v in entries.items() if k in ("evaluate", "filter") or not isinstance(v, Mapping)}
+    return {k: v for k, v in plain.items() if k not in ("source", "note")}
 
 
-def _settings_table(file: Path, method: str) -> Mapping[str, Any]:
+def chosen_name(method: str, usage: str) -> str:
+    """The name of a method's table in a file of settings: with the usage where that is not "all"."""
+    return method if usage == "all" else f"{method}:{usage}"
+
+
+def _settings_table(file: Path, method: str, usage: str) -> Mapping[str, Any]:
     if not file.is_file():
         raise InputError(f"There is no {file}, from which the settings of {method} should come.")
-    return check_kind(f"{file.name}: {method}", read_toml(file)[0].get(method, {}), dict, f"[{method}]")
+    tables = read_toml(file)[0]
+    found = tables.get(chosen_name(method, usage), tables.get(method, {}))
+    return check_kind(f"{file.name}: {method}", found, dict, f"[{method}]")
 
 
 def _checked_method(file: str, block: Any) -> Mapping[str, Any]:
@@ -201,6 +229,10 @@ def _checked_method(file: str, block: Any) -> Mapping[str, Any]:
     if "limit_s" in method:
         check_number(f"{where} limit_s", method["limit_s"], low=0, open_low=True)
     check_names(f"{where} skip", method.get("skip", []), 'skip = ["acm"]')
+    for key, values in method.get("space", {}).items():
+        for name, entry in values.items() if isinstance(values, dict) else [(key, values)]:
+            if not check_kind(f"{where} space: {name}", entry, list, "alpha = [0.1, 0.3]"):
+                raise InputError(f"{where} space: {name} has no value. Write some: alpha = [0.1, 0.3]")
     for settings in (method.get("settings", {}), *method.get("per_dataset", {}).values()):
         _checked_settings(f"{where} settings", settings)
     return method

@@ -8,11 +8,20 @@ from typing import Any
 
 from tuplet import plots
 from tuplet.bench.recipes import estimator_settings, recipe_settings
+from tuplet.bench.report.ablations import gaps, is_ablation, step_lines, untrained
+from tuplet.bench.report.blocks import GRAPHS, TASKS, lines_of, ranked
 from tuplet.bench.report.published import Cell, Number, read_published
+from tuplet.bench.report.sensitivity import effect_lines
+from tuplet.bench.report.statistics import cliques, critical_difference
 from tuplet.bench.report.tables import Group, group_rows
-from tuplet.bench.rows import read_rows
+from tuplet.bench.rows import Row, read_rows
 from tuplet.metrics import clustering_metrics
 
+RANKS = {
+    "clustering": "Clustering accuracy, mean rank over eight graphs",
+    "classification": "Classification accuracy, mean rank over eight graphs",
+    "links": "AUC of links, mean rank over eight graphs",
+}
 NAMES = {
     "clustering": "map-cora.png",
     "tau0": "tau0.png",
@@ -34,13 +43,43 @@ def draw_figures(
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    groups = group_rows(read_rows(rows))
+    found = read_rows(rows)
+    groups = group_rows(row for row in found if not is_ablation(row))
     numbers = read_published(published)
     written = [draw_cora_map(place / NAMES["clustering"])] if cora_map else []
+    for name in rank_figures(groups):
+        task = name.removeprefix("ranks-").removesuffix(".png")
+        titles, ranks = ranked(lines_of(groups, task), TASKS[task])
+        width = critical_difference(len(titles), len(GRAPHS))
+        plots.rank_line(titles, ranks, width, cliques(ranks, width), title=RANKS[task], path=place / name)
+        written.append(place / name)
+    written += _ablations(found, place)
     for task, draw in FIGURES.items():
         mine = [g for g in groups if g.task == task]
         written += draw(mine, place, numbers) if any(g.runs for g in mine) else []
     return written
+
+
+def rank_figures(groups: Sequence[Group]) -> list[str]:
+    """The files of the critical-difference figures: one a task in which two lines have all graphs."""
+    return [f"ranks-{task}.png" for task in TASKS if ranked(lines_of(groups, task), TASKS[task])[0]]
+
+
+def ablation_figures(rows: Sequence[Row]) -> list[str]:
+    """The files of the figures on sensitivity and ablations, where there are rows for them."""
+    drawn = {"sensitivity.png": effect_lines(rows), "ablations.png": gaps(rows), "steps.png": step_lines(rows)}
+    return [name for name, lines in drawn.items() if lines]
+
+
+def _ablations(rows: Sequence[Row], place: Path) -> list[Path]:
+    names = ablation_figures(rows)
+    if "sensitivity.png" in names:
+        plots.effect_panels(effect_lines(rows), path=place / "sensitivity.png")
+    if "ablations.png" in names:
+        plots.change_strips({k: v for k, v in gaps(rows).items() if k != "defaults"}, path=place / "ablations.png")
+    if "steps.png" in names:
+        plots.step_panels(step_lines(rows), untrained(rows), path=place / "steps.png")
+    return [place / name for name in names]
 
 
 def figure_names(groups: Sequence[Group]) -> list[str]:
@@ -98,7 +137,8 @@ def _tau0(groups: Sequence[Group], folder: Path, numbers: Mapping[Cell, Number])
     series = _series(groups)
     shapes = {dataset: (found["edges"], found["counts"]) for dataset, found in series.items()}
     medians = {g.dataset: g.values["median"][0] for g in groups if g.runs}
-    theirs = {d: numbers[cell].mean for d in shapes if (cell := ("tau0", d, "DMAT-i", "all", "median")) in numbers}
+    cells = {g.dataset: ("tau0", g.dataset, g.method, g.usage, "median") for g in groups}
+    theirs = {dataset: numbers[cell].mean for dataset, cell in cells.items() if dataset in shapes and cell in numbers}
     path = folder / NAMES["tau0"]
     plots.tau0_panels(shapes, medians=medians, published=theirs, path=path)
     return [path]

@@ -13,11 +13,14 @@ Cell = tuple[str, str, str, str, str]  # task, dataset, method, usage, metric
 
 @dataclass(frozen=True)
 class Number:
-    """A mean and its standard deviation; `note` is the paper's remark, such as "did not converge"."""
+    """A mean and its standard deviation over `n` runs (the paper's has ten); `note` is the paper's remark, such as
+    "did not converge".
+    """
 
     mean: float
     std: float = 0.0
     note: str = ""
+    n: int = 10
 
 
 def read_published(folder: str | Path | None = None) -> dict[Cell, Number]:

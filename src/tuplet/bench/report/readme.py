@@ -8,23 +8,26 @@ from statistics import fmean
 
 from tuplet._check import InputError
 from tuplet.bench.report.published import Cell, Number, read_published
-from tuplet.bench.report.tables import Comparison, group_rows, markdown_table, reaches
+from tuplet.bench.report.statistics import WIN, verdict
+from tuplet.bench.report.tables import Comparison, group_rows, markdown_table
 from tuplet.bench.rows import read_rows
+from tuplet.models.registry import default_method
 from tuplet.plots import dataset_title
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
+TUNED = default_method(recipe=True)
 OURS = (  # name of the column, method, the specs whose rows it shows
-    ("SelfDMAT", "SelfDMAT", ("defaults",)),
-    ("recipe", "DMAT-i", ("clustering", "classification", "links")),
+    (default_method(), default_method(), ("defaults",)),
+    (f"tuned {TUNED}", TUNED, ("tuned",)),
 )
-Pair = tuple[float | None, float | None]  # our mean, the paper's
+Pair = tuple[Number | None, Number | None]  # ours, the paper's
 TASKS = {"clustering": ("clusters", "accuracy"), "classification": ("classes", "accuracy"), "links": ("links", "auc")}
 
 
 def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None) -> str:
-    """The one table of README: a row a graph; for each task our two methods and the paper's tuned DMAT-i.
+    """The one table of README: a row a graph; for each task our two methods and the paper's, tuned.
 
-    Means in percent, bold where at or above the paper's; the last row has the mean of each full column.
+    Means in percent, bold for a win against the paper's number; the last row has the mean of each full column.
     """
     groups = [g for g in group_rows(read_rows(rows)) if g.usage == "all"]
     numbers = read_published(published)
@@ -37,49 +40,48 @@ def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Pa
         if any(key.startswith(f"{title}: ") for key in columns):
             columns[f"{title}: paper"] = _published(numbers, task, metric)
     if not columns:
-        raise InputError("The rows hold no results of SelfDMAT or DMAT-i on the paper's graphs.")
+        raise InputError(f"The rows hold no results of {default_method()} or {TUNED} on the paper's graphs.")
     return _markdown(columns, dict.fromkeys(dataset for _, dataset, *_ in numbers))
 
 
 def _means(table: Comparison, method: str, metric: str) -> dict[str, Pair]:
     found: dict[str, Pair] = {}
     for dataset in table.datasets:
-        ours, paper = (look(dataset, m, "all", metric) for look, m in ((table.ours, method), (table.paper, "DMAT-i")))
+        ours, paper = (look(dataset, m, "all", metric) for look, m in ((table.ours, method), (table.paper, TUNED)))
         if ours is not None and paper is not None:
-            found[dataset] = (ours.mean, paper.mean)
+            found[dataset] = (ours, paper)
     return found
 
 
 def _published(numbers: Mapping[Cell, Number], task: str, metric: str) -> dict[str, Pair]:
-    wanted = (task, "DMAT-i", "all", metric)
-    return {d: (None, n.mean) for (t, d, m, usage, name), n in numbers.items() if (t, m, usage, name) == wanted}
+    wanted = (task, TUNED, "all", metric)
+    return {d: (None, n) for (t, d, m, usage, name), n in numbers.items() if (t, m, usage, name) == wanted}
 
 
 def _markdown(columns: Mapping[str, Mapping[str, Pair]], known: Iterable[str]) -> str:
     ours = {dataset for name, column in columns.items() if not name.endswith("paper") for dataset in column}
     order = [dataset for dataset in known if dataset in ours]
-    body = [[dataset_title(d), *(_cell(column.get(d), name) for name, column in columns.items())] for d in order]
+    body = [[dataset_title(d), *(_cell(column.get(d)) for column in columns.values())] for d in order]
     if len(order) > 1:
-        body.append(["mean", *(_mean(column, order, name) for name, column in columns.items())])
+        body.append(["mean", *(_mean(column, order) for column in columns.values())])
     return markdown_table(["graph", *columns], body)
 
 
-def _cell(pair: Pair | None, name: str) -> str:
+def _cell(pair: Pair | None) -> str:
+    """Bold for a win against the paper's number; without ours, the paper's."""
     if pair is None:
         return "-"
     mine, paper = pair
     if mine is None or paper is None:
-        return f"{paper:.1f}"
-    text = f"{mine:.1f}"
-    return f"**{text}**" if reaches(mine, paper, name) else text
+        return "-" if paper is None else f"{paper.mean:.1f}"
+    return f"**{mine.mean:.1f}**" if verdict(mine, paper) == WIN else f"{mine.mean:.1f}"
 
 
-def _mean(column: Mapping[str, Pair], order: Sequence[str], name: str) -> str:
+def _mean(column: Mapping[str, Pair], order: Sequence[str]) -> str:
     pairs = [column[d] for d in order if d in column]
     if len(pairs) < len(order):
         return "-"
-    mine, paper = ([value for p in pairs if (value := p[side]) is not None] for side in (0, 1))
-    return _cell((fmean(mine) if mine else None, fmean(paper) if paper else None), name)
+    return f"{fmean((mine or paper).mean for mine, paper in pairs if paper is not None):.1f}"
 
 
 def update_readme(

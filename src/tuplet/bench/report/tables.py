@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tuplet.bench.protocol import FIRST_TRIAL_SEED
 from tuplet.bench.report.published import Cell, Number
+from tuplet.bench.report.statistics import LOSS, LOWER_IS_BETTER, UNTESTED, WIN, verdict
 from tuplet.bench.rows import Row, row_key
 from tuplet.bench.spec import digest
 
-LOWER_IS_BETTER = frozenset({"conductance", "convergence_seconds"})
+MARKS = {WIN: "", LOSS: " ▼", UNTESTED: " ?"}  # a tie: " ="
 # The paper counts self loops as edges there: K-Means on raw features gives its numbers only then.
 SELF_LOOPS = frozenset({"acm", "dblp", "citeseer"})
 
@@ -32,7 +34,12 @@ class Group:
     def number(self, metric: str) -> Number | None:
         """Mean and deviation (over n, as the paper's) of a metric, or None where no run has it."""
         values = self.values.get(metric, ())
-        return Number(float(np.mean(values)), float(np.std(values))) if len(values) else None
+        return Number(float(np.mean(values)), float(np.std(values)), n=len(values)) if len(values) else None
+
+    def by_seed(self, metric: str) -> dict[int, float]:
+        """The values of a metric, seed -> value."""
+        rows = [row for row in self.rows if metric in row.get("metrics", {})]
+        return {int(row["seed"]): float(row["metrics"][metric]) for row in rows}
 
     @property
     def runs(self) -> int:
@@ -43,15 +50,21 @@ class Group:
 def group_rows(rows: Iterable[Row]) -> list[Group]:
     """One group a (spec, task, dataset, method, usage), in the order of first appearance.
 
-    A job's last row counts. Where a cell was run with several settings or defaults, those of its last row count.
+    A job's last row counts. Where a cell was run with several settings or defaults, those of its last row count. Rows
+    of trials (seeds of 100 and up) are no results.
     """
     latest: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in rows:
+    for row in (row for row in rows if not is_trial(row)):
         place = (spec_name(row), row["task"], row["dataset"], row["method"], row["usage"])
         runs = latest.setdefault(place, {})
         runs.pop(row_key(row), None)
         runs[row_key(row)] = row
     return [_group(place, list(runs.values())) for place, runs in latest.items()]
+
+
+def is_trial(row: Row) -> bool:
+    """Whether a row is of a trial, which chose settings and is no result."""
+    return int(row["seed"]) >= FIRST_TRIAL_SEED
 
 
 def spec_name(row: Row) -> str:
@@ -99,56 +112,43 @@ class Comparison:
         """The published number of the same cell."""
         return self.published.get((dataset, method, usage, metric))
 
-    def best(self, dataset: str, metric: str) -> float | None:
+    def best(self, dataset: str, metric: str) -> Number | None:
         """The best published number of any method for (dataset, metric)."""
-        values = [n.mean for (d, _, _, m), n in self.published.items() if (d, m) == (dataset, metric)]
-        if not values:
-            return None
-        return min(values) if metric in LOWER_IS_BETTER else max(values)
+        found = [n for (d, _, _, m), n in self.published.items() if (d, m) == (dataset, metric)]
+        pick = min if metric in LOWER_IS_BETTER else max
+        return pick(found, key=lambda number: number.mean) if found else None
 
-    def count(
-        self, method: str, metrics: Sequence[str], *, usage: str = "all", slack: float = 0.0, against: str = "same"
-    ) -> tuple[int, int]:
-        """(cells at or above, cells compared): ours + slack against the paper's "same" method, or its "best"."""
-        reached = compared = 0
+    def verdicts(
+        self, method: str, metrics: Sequence[str], *, usage: str = "all", against: str = "same"
+    ) -> list[str]:
+        """One verdict a cell that both have: ours against the paper's "same" method, or against its "best"."""
+        found = []
         for dataset in self.datasets:
             for metric in metrics:
-                mine, theirs = self.ours(dataset, method, usage, metric), self.paper(dataset, method, usage, metric)
-                bar = self.best(dataset, metric) if against == "best" else (None if theirs is None else theirs.mean)
+                mine = self.ours(dataset, method, usage, metric)
+                bar = self.best(dataset, metric) if against == "best" else self.paper(dataset, method, usage, metric)
                 if mine is not None and bar is not None:
-                    compared += 1
-                    reached += reaches(mine.mean, bar - slack, metric)
-        return reached, compared
-
-
-def reaches(ours: float, bar: float, metric: str) -> bool:
-    """Whether `ours`, rounded as it is printed, is at or better than `bar`.
-
-    >>> reaches(70.574, 70.57, "accuracy"), reaches(10.0, 9.0, "conductance")
-    (True, False)
-    """
-    gap = round(ours, 2) - round(bar, 2)
-    return gap <= 0 if metric in LOWER_IS_BETTER else gap >= 0
+                    found.append(verdict(mine, bar, metric))
+        return found
 
 
 def cell(ours: Number | None, paper: Number | None, metric: str, error: str = "") -> str:
-    """ "**92.60** ±0.20 (paper 91.60, +1.00)": bold at or above the paper's, ▼ below it.
+    """ "**92.60** ±0.20 (91.60, +1.00)": bold for a win against the paper's, = a tie, ▼ a loss, ? a single run.
 
-    >>> cell(Number(92.6, 0.2), Number(91.6), "accuracy")
+    >>> cell(Number(92.6, 0.2), Number(91.6, 0.3), "accuracy")
     '**92.60** ±0.20 (91.60, +1.00)'
-    >>> cell(Number(80.0, 0.1), Number(80.3), "accuracy")
-    '80.00 ±0.10 (80.30, -0.30 ▼)'
+    >>> cell(Number(80.0, 0.9), Number(80.3, 0.8), "accuracy")
+    '80.00 ±0.90 (80.30, -0.30 =)'
     """
     if ours is None:
         beside = "" if paper is None else f" ({paper.mean:.2f})"
         return f"{'failed' if error else '-'}{beside}"
     if paper is None:
         return f"{ours.mean:.2f} ±{ours.std:.2f}"
-    good = reaches(ours.mean, paper.mean, metric)
-    gap = f"{ours.mean - paper.mean:+.2f}" + ("" if good else " ▼")
-    mean = f"**{ours.mean:.2f}**" if good else f"{ours.mean:.2f}"
+    found = verdict(ours, paper, metric)
+    mean = f"**{ours.mean:.2f}**" if found == WIN else f"{ours.mean:.2f}"
     star = "*" if paper.note else ""
-    return f"{mean} ±{ours.std:.2f} ({paper.mean:.2f}{star}, {gap})"
+    return f"{mean} ±{ours.std:.2f} ({paper.mean:.2f}{star}, {ours.mean - paper.mean:+.2f}{MARKS.get(found, ' =')})"
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

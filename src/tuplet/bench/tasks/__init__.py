@@ -13,6 +13,7 @@ TASKS = {
     "convergence": "tuplet.bench.tasks.convergence:convergence",
     "tau0": "tuplet.bench.tasks.pairs:tau0",
     "hardness": "tuplet.bench.tasks.pairs:hardness",
+    "theory": "tuplet.bench.tasks.pairs:theory",
     "complexity": "tuplet.bench.tasks.complexity:complexity",
     "scale": "tuplet.bench.tasks.scale:rung",
 }

@@ -41,7 +41,7 @@ def _as_wide_as_features(job: Job, size: Mapping[str, int]) -> dict[str, Any]:
 
 def _step_cost(job: Job, bench: Bench, graph: Graph, meter: Meter) -> dict[str, float]:
     """The filter, once, and a mean training step."""
-    from tuplet.training.encoder import make_encoder
+    from tuplet.training.encoder import new_encoder
     from tuplet.training.loop import train
 
     model = make_estimator(job.method, **estimator_settings(job.settings))
@@ -49,7 +49,7 @@ def _step_cost(job: Job, bench: Bench, graph: Graph, meter: Meter) -> dict[str, 
     graph_filter.transform(graph)  # warm up
     with meter.phase("filter"):
         rows = graph_filter.transform(graph)
-    encoder = make_encoder(rows.shape[1], model.layers, job.seed)
+    encoder = new_encoder(rows, model.layers, job.seed, unit_rows=model.unit_rows)
     train(encoder, rows, replace(config, max_steps=2, epochs=None), seed=job.seed, device=bench.device)  # warm up
     reset_peak()
     before = resident_bytes()

@@ -1,4 +1,4 @@
-"""Studies of pairs of nodes: tau0 (paper, Eq. 8) and the hardness of negatives."""
+"""Studies of pairs of nodes: tau0 (paper, Eq. 8), the hardness of negatives, the theory's statements."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet.bench.fitting import Bench, filtered_rows
+from tuplet.bench.fitting import Bench, training_rows
 from tuplet.bench.meter import Meter
 from tuplet.bench.spec import Job
 from tuplet.graph import Graph
 
 BINS = 50
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
 def tau0(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
     graph = bench.graph(job.dataset, meter)
     model = bench.fit(job, graph.with_(y=None), meter)
     with meter.phase("evaluate"):
-        rows = filtered_rows(model, graph)
+        rows = training_rows(model, graph)
         sources = {"features": graph.x, "filtered": rows, "vectors": model.embedding_}
         edges = np.linspace(-1, 1, BINS + 1)
         found = {
@@ -58,6 +59,27 @@ def hardness(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
             **{name: [round(float(s), 8) for s in share] for name, share in shares.items()},
         },
     }
+
+
+def theory(job: Job, bench: Bench, meter: Meter) -> dict[str, Any]:
+    """The paper's statements measured on trained vectors: Lemma 1, Theorems 1 and 2, tau0, and what their proofs
+    assume (Lemma A.1's bound, Lemma A.3's differences of cosines).
+    """
+    from tuplet.evaluation.theory import lemma_a1, measure, negative_similarities, sample_tuples
+
+    graph = bench.graph(job.dataset, meter)
+    model = bench.fit(job, graph.with_(y=None), meter)
+    with meter.phase("evaluate"):
+        z, y = model.embedding_, labels_of(graph)
+        values = dict(measure(z, graph, seed=job.seed).values)
+        tuples = sample_tuples(z, y, seed=job.seed)
+        for epsilon in EPSILONS:
+            found = lemma_a1(tuples, epsilon=epsilon)
+            values |= {f"lemma_a1_{name}_{epsilon:g}": value for name, value in found.items()}
+        # the counterpart of x is x itself here: cos(x, x) - cos(x, y)
+        values["largest_difference"] = 1 - float(negative_similarities(z, y, seed=job.seed).min())
+    finite = {name: value for name, value in values.items() if np.isfinite(value)}
+    return {"metrics": {name: round(float(value), 4) for name, value in finite.items()}}
 
 
 def labels_of(graph: Graph) -> NDArray[np.int64]:

@@ -156,12 +156,12 @@ class Rung:
 
     def _train(self) -> None:
         from tuplet.training.checkpoint import write_state
-        from tuplet.training.encoder import make_encoder
+        from tuplet.training.encoder import new_encoder
         from tuplet.training.loop import train
 
         if self.place.folder is not None:  # not before the filter's end is noted: a killed run would miss them
             (self.place.folder / "x.npy").unlink(missing_ok=True)
-        self.encoder = make_encoder(self.rows.shape[1], self.model.layers, self.job.seed)
+        self.encoder = new_encoder(self.rows, self.model.layers, self.job.seed, unit_rows=self.model.unit_rows)
         folder = self.place.path("checkpoint")
         train(
             self.encoder,
@@ -177,16 +177,16 @@ class Rung:
 
     def _open_train(self) -> None:
         from tuplet.training.checkpoint import read_state, restore
-        from tuplet.training.encoder import make_encoder
+        from tuplet.training.encoder import new_encoder
 
         assert self.place.folder is not None
-        self.encoder = make_encoder(self.rows.shape[1], self.model.layers, self.job.seed)
+        self.encoder = new_encoder(self.rows, self.model.layers, self.job.seed, unit_rows=self.model.unit_rows)
         restore(self.encoder, read_state(self.place.folder / ENCODER)[0], str(self.place.folder / ENCODER))
 
     def _embed(self) -> None:
-        from tuplet.training.encoder import encode
+        from tuplet.training.encoder import encode, layer_sizes
 
-        out = self.place.array("vectors", (self.n, self.model.layers[-1]), self.settings["dtype"])
+        out = self.place.array("vectors", (self.n, layer_sizes(self.encoder)[-1]), self.settings["dtype"])
         self.vectors = encode(self.encoder, self.rows, unit_rows=self.model.unit_rows, out=out)
 
     def _open_embed(self) -> None:

@@ -33,8 +33,8 @@ class WorkFolder:
 
     @classmethod
     def choose(cls, job: Job, settings: Mapping[str, Any], *, streamed: bool) -> WorkFolder:
-        """In memory where it fits or is asked for, else in a folder; `streamed` as in `disk_bytes`."""
-        need = disk_bytes(nodes_of(job.dataset), settings, streamed=streamed)
+        """In memory where it fits or is asked for, else in a folder; `streamed` as in `rung_bytes`."""
+        need = rung_bytes(nodes_of(job.dataset), settings, streamed=streamed)
         if settings["store"] == "memory" or (settings["store"] == "auto" and need < 0.4 * free_memory()):
             return cls(None, kept=False)
         inputs = settings["store"] != "results"
@@ -68,7 +68,7 @@ class WorkFolder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def disk_bytes(n: int, settings: Mapping[str, Any], *, streamed: bool = True) -> int:
+def rung_bytes(n: int, settings: Mapping[str, Any], *, streamed: bool = True) -> int:
     """The most bytes of a rung on disk at one time: edges, features, the filter's column blocks, filtered rows; of
     results alone the rows and as many bytes of vectors (the filter itself looks whether its blocks fit). A method
     that is not `streamed` from disk to disk leaves edges and features there alone.

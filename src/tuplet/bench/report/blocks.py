@@ -1,0 +1,232 @@
+"""The four blocks of docs/protocol.md side by side: every row says which block it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from tuplet.bench.report.published import Cell, Number
+from tuplet.bench.report.statistics import critical_difference, mean_ranks, paired_verdict, tally, verdict
+from tuplet.bench.report.tables import Group, is_trial, markdown_table, spec_name
+from tuplet.bench.rows import Row
+from tuplet.metrics import LABEL_SCORES
+from tuplet.models.registry import default_method
+from tuplet.plots import dataset_title
+
+GRAPHS = ("acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy")
+TASKS = {"clustering": "accuracy", "classification": "accuracy", "links": "auc"}
+TITLES = {"clustering": "Clusters", "classification": "Classes", "links": "Links"}
+PAIRED = ("classification", "links")  # there a seed is a split, the same for every method
+# the name of a spec -> its block, and what it says behind the method's name
+BLOCKS: Mapping[str, tuple[str, str]] = {
+    "as-printed": ("a", ""),
+    "printed-unit-rows": ("a", ", with unit rows"),
+    "printed-adam": ("a", ", with unit rows and Adam"),
+    "printed-short": ("a", ", with unit rows and 200 steps"),
+    "tuned": ("b", ""),
+    "tuned-labels": ("b", ""),
+    "defaults": ("c", ""),
+    "one-setting": ("c", ""),
+    "released": ("d", ""),
+}
+ABOUT = {
+    "a": "DMAT-i with the paper's table of hyper-parameters as printed; below it one thing changed",
+    "b": "settings **chosen with labels** of validation nodes (or on validation edges), 40 fits; test seeds once",
+    "c": "one setting for all graphs; none was chosen for the graph at hand, ours while looking at these graphs",
+    "d": "what a rival's authors released for the graph, or the nearest to it (`baselines.toml` marks each value)",
+}
+TUNED = default_method(recipe=True)
+OURS = ("b", TUNED)
+
+
+@dataclass(frozen=True)
+class MethodLine:
+    """One method in one block: graph -> its runs."""
+
+    block: str
+    name: str
+    groups: Mapping[str, Group]
+
+    @property
+    def title(self) -> str:
+        return f"({self.block}) {self.name}"
+
+    def numbers(self, metric: str) -> dict[str, Number]:
+        """Graph -> mean and deviation of a metric."""
+        found = {graph: group.number(metric) for graph, group in self.groups.items()}
+        return {graph: number for graph, number in found.items() if number is not None}
+
+
+def lines_of(groups: Sequence[Group], task: str) -> list[MethodLine]:
+    """The lines of a task in the order of blocks; usage "train" is a line of its own."""
+    found: dict[tuple[str, str], dict[str, Group]] = {}
+    for g in groups:
+        if g.task == task and g.spec in BLOCKS and g.dataset in GRAPHS:
+            block, behind = BLOCKS[g.spec]
+            name = g.method + (" (training nodes)" if g.usage == "train" else "") + behind
+            found.setdefault((block, name), {})[g.dataset] = g
+    return [
+        MethodLine(block, name, runs) for (block, name), runs in sorted(found.items(), key=lambda item: item[0][0])
+    ]
+
+
+def blocks_section(groups: Sequence[Group], numbers: Mapping[Cell, Number], rows: Sequence[Row]) -> list[str]:
+    """A table for each task; the legend of the blocks, what each cost, and which of them has no rows."""
+    present = {BLOCKS[g.spec][0] for g in groups if g.spec in BLOCKS}
+    if not present:
+        return []
+    legend = [
+        f"- ({b}) {text}. {_cost(b, rows) if b in present else '**No rows yet.**'}" for b, text in ABOUT.items()
+    ]
+    parts = ["## Four blocks", "Every cell belongs to one block of the [protocol](protocol.md):", "\n".join(legend)]
+    for task in TASKS:
+        lines = lines_of(groups, task)
+        if lines:
+            parts += _task_parts(task, lines, numbers)
+    return parts
+
+
+def _cost(block: str, rows: Sequence[Row]) -> str:
+    """How many runs and trials a block has, and the minutes of their processes, on GPU boxes and on CPUs."""
+    mine = [row for row in rows if BLOCKS.get(spec_name(row), ("",))[0] == block]
+    trials = sum(is_trial(row) for row in mine)
+    minutes = {"GPU": 0.0, "CPU": 0.0}
+    for row in mine:
+        minutes["GPU" if "NVIDIA" in row["machine"] else "CPU"] += sum(row["seconds"].values()) / 60
+    spent = ", ".join(f"{value:.0f} on a {kind} box" for kind, value in minutes.items() if value)
+    tried = f" and {trials} trials" if trials else ""
+    return f"{len(mine) - trials} runs{tried}; minutes of their processes, several at a time: {spent}."
+
+
+def _task_parts(task: str, lines: Sequence[MethodLine], numbers: Mapping[Cell, Number]) -> list[str]:
+    metric = TASKS[task]
+    paper = {g: numbers[c] for g in GRAPHS if (c := (task, g, TUNED, "all", metric)) in numbers}
+    body = [_row(task, line, lines, metric, paper) for line in lines]
+    if paper:
+        means = f"{fmean(n.mean for n in paper.values()):.2f}" if len(paper) == len(GRAPHS) else ""
+        body.append(
+            [f"the paper's {TUNED}", *(f"{paper[g].mean:.2f}" if g in paper else "-" for g in GRAPHS), means, "", ""]
+        )
+    columns = [
+        "block and method",
+        *map(dataset_title, GRAPHS),
+        "mean",
+        "against the paper's DMAT-i",
+        "(b) DMAT-i against it",
+    ]
+    title = f"### {TITLES[task]}: {'AUC' if metric == 'auc' else metric}"
+    parts = [title, markdown_table(columns, body), _runs(lines)]
+    parts += _means_of_all(task, lines, numbers)
+    if task == "clustering":
+        parts += _held_out(lines)
+    return parts + _ranks(task, lines)
+
+
+def _row(
+    task: str, line: MethodLine, lines: Sequence[MethodLine], metric: str, paper: Mapping[str, Number]
+) -> list[str]:
+    mine = line.numbers(metric)
+    cells = []
+    for graph in GRAPHS:
+        group = line.groups.get(graph)
+        failed = group is not None and group.error and graph not in mine
+        cells.append(
+            f"{mine[graph].mean:.2f} ±{mine[graph].std:.2f}" if graph in mine else "failed" if failed else "-"
+        )
+    mean = f"{fmean(n.mean for n in mine.values()):.2f}" if len(mine) == len(GRAPHS) else ""
+    both = [g for g in GRAPHS if g in mine and g in paper]
+    theirs = tally(verdict(mine[g], paper[g], metric) for g in both) if both else ""
+    return [line.title, *cells, mean, _short(theirs), _short(_against(task, line, lines, metric))]
+
+
+def _short(text: str) -> str:
+    return text.replace(" with a single run, not tested", " not tested")
+
+
+def _against(task: str, line: MethodLine, lines: Sequence[MethodLine], metric: str) -> str:
+    """Wins, ties and losses of tuned DMAT-i against a line, graph by graph."""
+    first = next((one for one in lines if (one.block, one.name) == OURS), None)
+    if first is None or first is line:
+        return ""
+    found = []
+    for graph in GRAPHS:
+        a, b = first.groups.get(graph), line.groups.get(graph)
+        if a is None or b is None:
+            continue
+        x, y = a.number(metric), b.number(metric)
+        if x is not None and y is not None:
+            paired = task in PAIRED and same_splits(a, b)
+            found.append(
+                paired_verdict(a.by_seed(metric), b.by_seed(metric), metric) if paired else verdict(x, y, metric)
+            )
+    return tally(found) if found else ""
+
+
+def same_splits(a: Group, b: Group) -> bool:
+    """Whether a seed means the same split to both: both by the protocol, or both at random."""
+    kinds = [{row["settings"].get("evaluate", {}).get("split", "random") for row in g.rows} for g in (a, b)]
+    return kinds[0] == kinds[1]
+
+
+def _runs(lines: Sequence[MethodLine]) -> str:
+    """How many runs a cell has, where that is not ten; and where and how long all of them ran."""
+    few = []
+    for line in lines:
+        short = {g: group.runs for g, group in line.groups.items() if 0 < group.runs < 10}
+        if short:
+            few.append(f"{line.title}: " + ", ".join(f"{dataset_title(g)} {n}" for g, n in short.items()))
+    return ("Ten runs a cell, but " + "; ".join(few) + ".") if few else "Ten runs a cell."
+
+
+def _means_of_all(task: str, lines: Sequence[MethodLine], numbers: Mapping[Cell, Number]) -> list[str]:
+    """Means over the eight graphs of every metric that the paper has, for lines that have all."""
+    metrics = tuple(LABEL_SCORES) if task == "clustering" else ("auc", "ap") if task == "links" else ()
+    if not metrics:
+        return []
+    rows = []
+    for line in lines:
+        columns = [line.numbers(m) for m in metrics]
+        if all(len(column) == len(GRAPHS) for column in columns):
+            rows.append([line.title, *(f"{fmean(n.mean for n in column.values()):.2f}" for column in columns)])
+    cells = [[numbers.get((task, g, TUNED, "all", m)) for g in GRAPHS] for m in metrics]
+    paper = [f"{fmean(n.mean for n in column if n):.2f}" if all(column) else "" for column in cells]
+    table = markdown_table(["mean of eight graphs", *metrics], [*rows, [f"the paper's {TUNED}", *paper]])
+    return [table] if rows else []
+
+
+def _held_out(lines: Sequence[MethodLine]) -> list[str]:
+    """Accuracy on the nodes that no choice has seen, beside that on all nodes."""
+    rows = []
+    for line in (one for one in lines if one.block == "b"):
+        every, unseen = line.numbers("accuracy"), line.numbers("test_accuracy")
+        if not unseen:
+            continue
+        gaps = [
+            f"{unseen[g].mean:.2f} ({unseen[g].mean - every[g].mean:+.2f})" if g in unseen else "-" for g in GRAPHS
+        ]
+        rows.append([line.title, *gaps])
+    title = "Accuracy on the 80% of the nodes that no choice has seen, and its difference from that on all nodes:"
+    return [title, markdown_table(["", *map(dataset_title, GRAPHS)], rows)] if rows else []
+
+
+def ranked(lines: Sequence[MethodLine], metric: str) -> tuple[list[str], list[float]]:
+    """Titles and mean ranks of the lines of blocks b, c and d that have all graphs; the best first."""
+    whole = [line for line in lines if line.block in "bcd" and len(line.numbers(metric)) == len(GRAPHS)]
+    if len(whole) < 2:
+        return [], []
+    scores = np.array([[line.numbers(metric)[g].mean for line in whole] for g in GRAPHS])
+    ranks = mean_ranks(scores)
+    order = np.argsort(ranks, kind="stable")
+    return [whole[i].title for i in order], [float(ranks[i]) for i in order]
+
+
+def _ranks(task: str, lines: Sequence[MethodLine]) -> list[str]:
+    titles, ranks = ranked(lines, TASKS[task])
+    if not titles:
+        return []
+    width = critical_difference(len(titles), len(GRAPHS))
+    text = ", ".join(f"{title} {rank:.2f}" for title, rank in zip(titles, ranks))
+    return [f"Mean ranks over the eight graphs: {text}. Closer than {width:.2f} (Nemenyi, 5%) is a tie."]
