@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 import re
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from tuplet._check import InputError, check_out_path
 from tuplet._files import DAMAGE, new_file
 
 _STATIC = files("tuplet.pages") / "static"
-_FACTS = re.compile(r'<script type="application/json" id="facts">(.*?)</script>', re.S)
-_ARRAYS = re.compile(r'<script type="text/plain" id="arrays">(.*?)</script>', re.S)
+_FACTS = r'<script type="application/json" id="facts">(.*?)</script>'
+_PART = r'<script type="text/plain" id="{}">(.*?)</script>'
+_FIRST = ("xy", "cluster")  # what the map is drawn from; the browser reads all else while it draws
+_LISTS = ("ids", "features", "feature_names")  # facts with an entry a node or a column: packed as the arrays are
 
 
 def check_page_path(path: Any) -> Path:
@@ -36,19 +39,18 @@ def check_page_path(path: Any) -> Path:
 
 def write_page(target: Path, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Path:
     """Write the page whole or not at all; `facts` is plain JSON, `arrays` little-endian number arrays."""
-    parts, blob, at = {}, bytearray(), 0
-    for name, array in arrays.items():
-        raw = np.ascontiguousarray(array).tobytes()
-        parts[name] = {"type": array.dtype.name, "at": at, "length": int(array.size)}
-        blob += raw + bytes(-len(raw) % 8)  # each part starts where a typed array may
-        at = len(blob)
-    text = json.dumps(facts | {"arrays": parts}, allow_nan=False, ensure_ascii=True, default=str)
-    packed = base64.b64encode(gzip.compress(bytes(blob), compresslevel=6, mtime=0)).decode()
+    lists = _json({name: facts[name] for name in _LISTS}).encode()
+    arrays = arrays | {"lists": np.frombuffer(lists, np.uint8)}
+    first, where_first = _packed({name: arrays[name] for name in _FIRST})
+    rest, where_rest = _packed({name: array for name, array in arrays.items() if name not in _FIRST})
+    head = {name: fact for name, fact in facts.items() if name not in _LISTS}
+    text = _json(head | {"arrays": {"first": where_first, "rest": where_rest}})
     fill = {
-        "TITLE": _as_html(facts["title"]),
+        "TITLE": escape(facts["title"]),
         "STYLE": _static("page.css"),
         "FACTS": text.replace("<", "\\u003c"),
-        "ARRAYS": packed,
+        "FIRST": first,
+        "REST": rest,
         "SCATTERPLOT": _static("scatterplot.min.js").replace("</script", "<\\/script"),
         "SCRIPT": "\n".join(_static(name) for name in ("data.js", "map.js", "panels.js")),
     }
@@ -58,6 +60,20 @@ def write_page(target: Path, facts: dict[str, Any], arrays: dict[str, NDArray[An
     return target
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=True, default=str)
+
+
+def _packed(arrays: dict[str, NDArray[Any]]) -> tuple[str, dict[str, Any]]:
+    """`arrays` as one text, and where each of them stands in its bytes."""
+    parts, blob = {}, bytearray()
+    for name, array in arrays.items():
+        parts[name] = {"type": array.dtype.name, "at": len(blob), "length": int(array.size)}
+        raw = np.ascontiguousarray(array).tobytes()
+        blob += raw + bytes(-len(raw) % 8)  # each part starts where a typed array may
+    return base64.b64encode(gzip.compress(bytes(blob), compresslevel=6, mtime=0)).decode(), parts
+
+
 def read_page(path: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The facts and arrays of a report that `write_page` wrote."""
     source = Path(path)
@@ -65,25 +81,23 @@ def read_page(path: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise InputError(f"There is no file {source}. Check the path.")
     try:
         page = source.read_text(encoding="utf-8")
-        found, packed = _FACTS.search(page), _ARRAYS.search(page)
-        if found is None or packed is None:
-            raise ValueError("it has no data of tuplet in it")
-        facts = json.loads(found[1])
-        blob = gzip.decompress(base64.b64decode(packed[1]))
-        arrays = {
-            name: np.frombuffer(blob, np.dtype(part["type"]), part["length"], part["at"])
-            for name, part in facts["arrays"].items()
-        }
+        facts = json.loads(_found(_FACTS, page))
+        arrays = {}
+        for part in ("first", "rest"):
+            blob = gzip.decompress(base64.b64decode(_found(_PART.format(part), page)))
+            for name, place in facts["arrays"][part].items():
+                arrays[name] = np.frombuffer(blob, np.dtype(place["type"]), place["length"], place["at"])
+        return facts | json.loads(arrays["lists"].tobytes()), arrays
     except DAMAGE as error:
         raise InputError(f"{source} is not a report of tuplet ({error}). Give the page of an earlier run.") from None
-    return facts, arrays
+
+
+def _found(pattern: str, page: str) -> str:
+    found = re.search(pattern, page, re.S)
+    if found is None:
+        raise ValueError("it has no data of tuplet in it")
+    return found[1]
 
 
 def _static(name: str) -> str:
     return (_STATIC / name).read_text(encoding="utf-8")
-
-
-def _as_html(text: str) -> str:
-    from html import escape
-
-    return escape(text)

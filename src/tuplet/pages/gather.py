@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuplet import metrics
-from tuplet._html import curve
 from tuplet._seed import stream
 from tuplet.evaluation.describe import confidence_of, describe_clusters
 from tuplet.graph import Graph
-from tuplet.graph.edges import edge_blocks
-from tuplet.pages.colours import UNKNOWN, group_colours
+from tuplet.pages.colours import UNKNOWN
 from tuplet.pages.features import column_facts, feature_names, stored_columns, telling_features
 from tuplet.pages.layout import NEIGHBOURS, map_nodes, near_rows, place_new
 from tuplet.pages.subject import Subject, versions
+from tuplet.pages.tables import class_groups, cluster_colours, confusion, edge_matrix, scores
+from tuplet.pages.training import training_facts
 from tuplet.rows.kmeans import scale_rows
 
 NEAREST = 10  # nearest nodes that a page keeps for each node
 LINKED = 20  # graph neighbours
-MATRIX = 40  # clusters and classes in a matrix; of more, the largest
 
 Arrays = dict[str, NDArray[Any]]
 Old = tuple[list[str], NDArray[np.float32]]  # ids and places of an earlier page
@@ -56,13 +54,13 @@ def gather(
         "directed": graph.directed,
         "clusters": cards,
         "clusters_from": subject.clusters_from,
-        "classes": _classes(graph),
+        "classes": class_groups(graph),
         "unknown": UNKNOWN,
         "ids": _ids(graph, shown),
         "matrix": edge_matrix(graph, subject.clusters),
-        "scores": _scores(graph, subject.clusters),
-        "confusion": _confusion(graph, subject.clusters),
-        "history": _curve(subject.history),
+        "scores": scores(graph, subject.clusters),
+        "confusion": confusion(graph, subject.clusters),
+        "history": training_facts(subject.training),
         "warnings": [*subject.warnings, *getattr(graph.preparation, "warnings", ())],
         "notes": _notes(graph, shown, old, seed),
         "run": _run(subject, graph, seed),
@@ -88,7 +86,7 @@ def _clusters(subject: Subject, graph: Graph, shown: Any, places: Any) -> tuple[
     """The cards, and of each shown node place, cluster, class and confidence."""
     named = graph if graph.feature_names else graph.with_(feature_names=tuple(feature_names(graph)))
     described = describe_clusters(subject.z, subject.clusters, named, medoids=5, marks=6)
-    colours = _cluster_colours(graph, subject.clusters)
+    colours = cluster_colours(graph, subject.clusters)
     place = np.unique(subject.clusters, return_inverse=True)[1]
     here = place[shown]
     cards = []
@@ -135,13 +133,6 @@ def _ids(graph: Graph, shown: NDArray[np.intp]) -> list[str] | None:
     return None if plain else [str(name) for name in ids]
 
 
-def _classes(graph: Graph) -> list[dict[str, str]]:
-    if graph.y is None or not graph.n_classes:
-        return []
-    names = list(graph.label_names) + [f"class {c}" for c in range(len(graph.label_names), graph.n_classes)]
-    return [{"name": str(name), "colour": colour} for name, colour in zip(names, group_colours(len(names)))]
-
-
 def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[dict[str, Any], Arrays]:
     if graph.x is None:
         return {"features": [], "features_left_out": 0, "feature_names": []}, {}
@@ -183,87 +174,6 @@ def graph_facts(graph: Graph) -> list[tuple[str, str]]:
     return facts
 
 
-def edge_matrix(graph: Graph, clusters: NDArray[np.int64]) -> dict[str, Any] | None:
-    """Edges from cluster to cluster (rows to columns; an undirected edge counts once), of the largest 40 clusters."""
-    if not graph.n_stored:
-        return None
-    used, place, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    k = len(used)
-    counts = np.zeros(k * k)
-    for part, nodes in edge_blocks(graph):
-        counts += np.bincount(place[nodes] * k + place[graph.indices[part]], minlength=k * k)
-    table = counts.reshape(k, k)
-    if not graph.directed:
-        table[np.diag_indices(k)] /= 2  # both directions of an inner edge fall into one cell
-    kept = np.sort(np.argsort(-sizes, kind="stable")[:MATRIX])
-    cells = table[np.ix_(kept, kept)].astype(int).tolist()
-    return {"clusters": used[kept].tolist(), "cells": cells, "left_out": k - len(kept)}
-
-
-def _scores(graph: Graph, clusters: NDArray[np.int64]) -> list[tuple[str, float]]:
-    """In percent: against the labels where there are any, against the edges where there are any."""
-    values = []
-    if graph.y is not None and (graph.y >= 0).any():
-        names = {"accuracy": metrics.accuracy, "NMI": metrics.nmi, "ARI": metrics.ari, "macro F1": metrics.macro_f1}
-        values += [(name, round(100 * score(graph.y, clusters), 2)) for name, score in names.items()]
-    if graph.n_stored:
-        values.append(("modularity", round(100 * metrics.modularity(graph, clusters), 2)))
-        values.append(("conductance", round(100 * metrics.conductance(graph, clusters), 2)))
-    return values
-
-
-def _cluster_colours(graph: Graph, clusters: NDArray[np.int64]) -> list[str]:
-    """A colour for each cluster: that of the class which it matches best, one to one; a further one where none."""
-    k = len(np.unique(clusters))
-    table = class_table(graph, clusters)
-    if table is None:
-        return group_colours(k)
-    rows, columns = _matched(table)
-    colours = group_colours(len(table) + k)
-    free = iter(colours[len(table) :])
-    match = dict(zip(columns.tolist(), rows.tolist()))
-    return [colours[match[c]] if c in match else next(free) for c in range(k)]
-
-
-def class_table(graph: Graph, clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Labelled nodes by class (rows) and cluster (columns); None without labels."""
-    if graph.y is None or not (graph.y >= 0).any():
-        return None
-    known = graph.y >= 0
-    used, place = np.unique(clusters, return_inverse=True)
-    table = np.zeros((graph.n_classes, len(used)), np.int64)
-    np.add.at(table, (graph.y[known], place[known]), 1)
-    return table
-
-
-def _matched(table: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    return rows, columns
-
-
-def _confusion(graph: Graph, clusters: NDArray[np.int64]) -> dict[str, Any] | None:
-    """`class_table` with its columns in the order of their best match, 40 classes and clusters at most."""
-    table = class_table(graph, clusters)
-    if table is None:
-        return None
-    rows, columns = _matched(table)
-    rest = [c for c in range(table.shape[1]) if c not in set(columns)]
-    order = [*columns[np.argsort(rows)], *rest][:MATRIX]
-    names = [group["name"] for group in _classes(graph)][:MATRIX]
-    used = np.unique(clusters)
-    return {"classes": names, "clusters": used[order].tolist(), "cells": table[:MATRIX, order].tolist()}
-
-
-def _curve(history: Any) -> dict[str, Any] | None:
-    if history is None or not history.rows:
-        return None
-    steps, losses = history["step"], history["loss"]
-    svg = curve(steps, losses, name="loss", axis="step", mark=history.best_step)
-    return {"svg": svg, "text": repr(history), "rows": len(steps)}
-
-
 def _notes(graph: Graph, shown: Any, old: Old | None, seed: int) -> list[str]:
     notes = []
     if len(shown) < graph.n_nodes:
@@ -285,8 +195,6 @@ def _notes(graph: Graph, shown: Any, old: Old | None, seed: int) -> list[str]:
 
 def _run(subject: Subject, graph: Graph, seed: int) -> list[tuple[str, str]]:
     run = [("method", subject.method), ("clusters", subject.clusters_from)]
-    if subject.history is not None and subject.history.rows:
-        run.append(("training", f"{subject.history.rows[-1]['seconds']:.1f} s, stopped: {subject.history.stopped}"))
     run += [("vectors", f"{subject.z.shape[0]:,} of {subject.z.shape[1]} numbers")]
     run += subject.run
     return [

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import MissingExtraError
 from tuplet._seed import seed_of, stream
-from tuplet.rows.kmeans import kmeans, nearest
+from tuplet.rows.kmeans import kmeans, nearest_centre
 from tuplet.rows.svd import truncated_svd
 
 NEIGHBOURS = 30  # of each node, for the map; t-SNE's perplexity is a third of it
@@ -70,7 +70,7 @@ def _cells(rows: NDArray[np.float32], least: int, seed: int) -> list[tuple[NDArr
     """For each cell its rows and the sorted rows of the cells nearest to it: `_PROBES` of them, and `least` rows."""
     sample = np.sort(stream(seed, "report cells").permutation(len(rows))[:EXACT_UP_TO])
     centres = kmeans(rows[sample], int(len(rows) ** 0.5), seed=seed, n_init=1, unit_rows=False).centres
-    place = nearest(rows, centres)
+    place = nearest_centre(rows, centres)
     members = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place, minlength=len(centres)))[:-1])
     squares = np.sum(centres**2, axis=1)
     order = np.argsort(squares - 2 * centres @ centres.T, axis=1, kind="stable")

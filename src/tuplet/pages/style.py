@@ -15,6 +15,7 @@ from tuplet._files import new_file
 GREY = "#999999"
 INK = "#333333"
 MARKERS = "os^Dv*Pp"  # a further shape for each round of eight groups
+PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}  # behind text
 _DATES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # none: the same figure, the same bytes
 
 
@@ -81,6 +82,13 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     with new_file(target) as partial, matplotlib.rc_context({"svg.hashsalt": "tuplet"}):
         figure.savefig(partial, format=ending[1:], dpi=150, metadata=_DATES[ending])
     return target
+
+
+def finished(figure: Any, path: str | os.PathLike[str] | None) -> Any:
+    """`figure`, written to `path` if there is one."""
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def apart(values: list[float], gap: float) -> list[float]:

@@ -16,6 +16,7 @@ from tuplet._check import InputError, check_int
 from tuplet.evaluation.tasks import cluster_nodes
 from tuplet.graph import Graph
 from tuplet.io.vectors import Vectors, align
+from tuplet.pages.training import training_record
 from tuplet.rows.kmeans import checked_vectors
 
 
@@ -30,7 +31,7 @@ class Subject:
     run: list[tuple[str, str]] = field(default_factory=list)
     settings: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    history: Any = None
+    training: Any = None  # as `training_record` gives it
 
 
 def subject_of(model: Any, graph: Graph, vectors: Any, clusters: Any, seed: int) -> Subject:
@@ -98,11 +99,20 @@ def _of_estimator(model: Any) -> dict[str, Any]:
         warnings.append("Training was interrupted; the vectors are those of the last step.")
     if getattr(model, "needs_labels", False):
         warnings.append("The labels trained these vectors: scores against them say how well they were learned.")
-    return {"method": type(model).__name__, "settings": settings, "warnings": warnings, "history": history}
+    run = []
+    if history is not None and history.rows:
+        run.append(("training", f"{history.rows[-1]['seconds']:.1f} s"))
+    return {
+        "method": type(model).__name__,
+        "run": run,
+        "settings": settings,
+        "warnings": warnings,
+        "training": training_record(model),
+    }
 
 
 def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
-    facts = {name: value for name, value in table.metadata.items() if name not in ("format", "history", "settings")}
+    facts = {name: value for name, value in table.metadata.items() if name not in ("format", "training", "settings")}
     made = str(facts.get("graph", ""))
     warnings = []
     if made and graph.x is not None and made != graph.fingerprint():
@@ -117,18 +127,8 @@ def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
         "run": [(name, _text(value)) for name, value in facts.items() if name != "method"],
         "settings": [(str(k), _text(v)) for k, v in given.items()] if isinstance(given, dict) else [],
         "warnings": warnings,
-        "history": _history(table),
+        "training": table.metadata.get("training"),
     }
-
-
-def _history(table: Vectors) -> Any:
-    from tuplet.training.state import History
-
-    kept = table.metadata.get("history")
-    try:
-        return History.from_dict(kept) if isinstance(kept, dict) else None
-    except TypeError:
-        return None
 
 
 def _text(value: Any) -> str:

@@ -1,18 +1,31 @@
 "use strict";
-// The page's data: `facts` is JSON; the arrays are gzip in base64, cut into typed arrays.
+// The page's data: `facts` is JSON; the arrays and long lists are gzip in base64, cut into typed arrays.
 const $ = (id) => document.getElementById(id);
 const facts = JSON.parse($("facts").textContent);
 const arrays = {};
 const TYPES = { int8: Int8Array, uint8: Uint8Array, int16: Int16Array, int32: Int32Array, uint32: Uint32Array, float32: Float32Array };
 const NEAREST = 10, TELLING = 4, LEVELS = 254;
 
-async function readArrays() {
-  const text = $("arrays").textContent;
-  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+// What the map needs ("first") stands before the scripts, the rest behind them: the map is drawn while it is parsed.
+async function readArrays(part) {
+  const packed = fromBase64($(part).textContent);
+  $(part).remove();
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const buffer = await new Response(stream).arrayBuffer();
-  for (const [name, part] of Object.entries(facts.arrays)) arrays[name] = new TYPES[part.type](buffer, part.at, part.length);
-  $("arrays").remove();
+  for (const [name, { type, at, length }] of Object.entries(facts.arrays[part])) arrays[name] = new TYPES[type](buffer, at, length);
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const plain = atob(text), bytes = new Uint8Array(plain.length);
+  for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
+  return bytes;
+}
+
+async function readRest() {
+  if (document.readyState === "loading") await new Promise((go) => addEventListener("DOMContentLoaded", go));
+  await readArrays("rest");
+  Object.assign(facts, JSON.parse(new TextDecoder().decode(arrays.lists)));
 }
 
 // An element with properties and children; strings become text, never HTML: names come from data.

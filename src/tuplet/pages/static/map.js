@@ -5,7 +5,7 @@ const dark = () => document.documentElement.dataset.theme === "dark";
 const stops = () => (dark() ? VIRIDIS.slice(2) : VIRIDIS.slice(0, -1).reverse()); // low values fade into the page
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-async function startMap() {
+function startMap() {
   const n = facts.shown;
   map.x = new Float32Array(n);
   map.y = new Float32Array(n);
@@ -13,13 +13,19 @@ async function startMap() {
     map.x[i] = arrays.xy[2 * i] / 32767;
     map.y[i] = arrays.xy[2 * i + 1] / 32767;
   }
-  map.anchors = facts.clusters.map((card, i) => (card.at ? [nearestPoint(card.at[0], card.at[1], i), i] : null)).filter(Boolean);
+  map.anchors = [...middles().entries()].map(([cluster, point]) => [point, cluster]);
   if (!document.createElement("canvas").getContext("webgl")) return void ($("no-webgl").hidden = false);
   const size = n > 50000 ? 2.2 : n > 10000 ? 3.2 : n > 2000 ? 6 : 9;
   map.plot = regl_scatterplot.default({
     canvas: $("canvas"), width: "auto", height: "auto", pointSize: size, pointSizeSelected: 4, pointOutlineWidth: 2, colorBy: "z",
     opacity: n > 50000 ? 0.6 : 0.85, opacityInactiveMax: 0.8, opacityInactiveScale: 0.6, actionKeyMap: {}, pointColor: [facts.unknown], lassoInitiator: false,
   });
+  $("plot").setAttribute("aria-label", `Map of ${n.toLocaleString("en")} nodes; near on the map means similar vectors`);
+}
+
+// Answers to mouse and keys, once names and neighbours are there.
+function listenToMap() {
+  if (!map.plot) return;
   map.plot.subscribe("pointOver", (i) => showTip(i));
   map.plot.subscribe("pointOut", () => ($("tip").hidden = true));
   map.plot.subscribe("select", ({ points }) => points.length && points[0] !== map.selected && selectNode(points[0]));
@@ -27,13 +33,22 @@ async function startMap() {
   map.plot.subscribe("view", () => { placeLabels(); $("tip").hidden = true; });
   addEventListener("resize", () => setTimeout(placeLabels, 60));
   $("plot").addEventListener("keydown", onKey);
-  $("plot").setAttribute("aria-label", `Map of ${n.toLocaleString("en")} nodes; near on the map means similar vectors`);
 }
 
-function nearestPoint(x, y, cluster = -1) {
+// Of each cluster on the map the node nearest to its middle, in one pass: its label stands there.
+function middles() {
+  const found = new Map(), least = new Float64Array(facts.clusters.length).fill(Infinity);
+  for (let i = 0; i < facts.shown; i++) {
+    const cluster = arrays.cluster[i], at = facts.clusters[cluster].at;
+    const d = (map.x[i] - at[0]) ** 2 + (map.y[i] - at[1]) ** 2;
+    if (d < least[cluster]) { least[cluster] = d; found.set(cluster, i); }
+  }
+  return found;
+}
+
+function nearestPoint(x, y) {
   let best = -1, least = Infinity;
   for (let i = 0; i < facts.shown; i++) {
-    if (cluster >= 0 && arrays.cluster[i] !== cluster) continue;
     const d = (map.x[i] - x) ** 2 + (map.y[i] - y) ** 2;
     if (d < least) { least = d; best = i; }
   }
@@ -147,6 +162,7 @@ const linkedTo = (i) => arrays.linked.subarray(arrays.linked_start[i], arrays.li
 function selectNode(i, { move = false } = {}) {
   map.selected = i;
   showNode(i);
+  if (i >= 0) say(`${idOf(i)}, ${clusterName(arrays.cluster[i])}${facts.classes.length ? ", class " + className(arrays.label[i]) : ""}`);
   if (!map.plot) return;
   if (i < 0) {
     map.plot.deselect({ preventEvent: true });
@@ -154,7 +170,6 @@ function selectNode(i, { move = false } = {}) {
   }
   highlight(i);
   if (move) map.plot.zoomToLocation([map.x[i], map.y[i]], Math.min(0.35, map.plot.get("cameraDistance")), { transition: !calm, transitionDuration: 400 });
-  say(`${idOf(i)}, ${clusterName(arrays.cluster[i])}${facts.classes.length ? ", class " + className(arrays.label[i]) : ""}`);
 }
 
 function onKey(event) {

@@ -23,11 +23,14 @@ function showNode(i) {
   panel.append(el("h3", {}, (facts.directed ? "Edges lead to" : "Neighbours in the graph") + ` (${count})`), el("ul", { className: "nodes" }, ...linked.map((j) => nodeButton(j))));
 }
 
-function startControls() {
+function showHead() {
   $("title").textContent = facts.title;
   $("subtitle").textContent = [...facts.graph.map(([name, text]) => `${text} ${name}`), `${facts.clusters.length} clusters`].join(" · ");
   for (const text of facts.warnings) $("warnings").append(el("p", { className: "warning", role: "alert" }, text));
   for (const text of facts.notes) $("warnings").append(el("p", { className: "warning note" }, text));
+}
+
+function startControls() {
   const colour = $("colour");
   const kinds = [["cluster", "cluster"], ...(facts.classes.length ? [["class", "class"]] : []), ["confidence", "confidence"], ["degree", "number of neighbours"], ...(facts.features.length ? [["feature", "a feature …"]] : [])];
   for (const [value, text] of kinds) colour.append(el("option", { value }, text));
@@ -171,13 +174,15 @@ function showTables() {
 
 (async () => {
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  await readArrays();
-  performance.mark("arrays read");
-  startControls();
+  showHead();
   showNode(-1);
-  await startMap();
-  performance.mark("map started");
+  await readArrays("first");
+  startMap();
   await colourBy("cluster");
+  performance.mark("map drawn");
+  await readRest();
+  listenToMap();
+  startControls();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
   setTimeout(() => { showClusters(); showTables(); document.documentElement.dataset.complete = "1"; }, 0);
 })();

@@ -1,8 +1,4 @@
-"""Figures: the map of vectors, convergence, tau0, negative hardness, time against nodes, bars.
-
-Each function returns a matplotlib Figure, and writes it as PNG, SVG or PDF by the ending of `path`, if given (whole
-or not at all). No global state of matplotlib is touched. Needs the extra `plot`.
-"""
+"""Figures of measurements: convergence, tau0, negative hardness, time against nodes, bars."""
 
 from __future__ import annotations
 
@@ -11,97 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tuplet._check import InputError
-from tuplet._seed import seed_of, stream
-from tuplet.pages.colours import UNKNOWN, group_colours
-from tuplet.pages.style import (
-    GREY,
-    INK,
-    MARKERS,
-    apart,
-    dress,
-    figure_of,
-    legend,
-    panels_of,
-    plain_log,
-    save_figure,
-)
+from tuplet.models.registry import own_methods
+from tuplet.pages.colours import group_colours
+from tuplet.pages.style import GREY, INK, PAPER, apart, dress, figure_of, finished, legend, panels_of, plain_log
 
 COLOURS = tuple(group_colours(8))
-NAMED = 24  # groups that a legend lists; of more, each group's name stands on the map
-_PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-_PAPER_NAMES = {"amazon-photo": "Amazon Photo", "coauthor-cs": "Coauthor CS", "coauthor-phy": "Coauthor Physics"}
-
-
-def map_panels(
-    raw: Any,
-    filtered: Any,
-    learned: Any,
-    y: ArrayLike | None = None,
-    *,
-    label_names: Sequence[str] = (),
-    titles: Sequence[str] = ("Features", "Filtered features", "Learned vectors"),
-    sample: int = 3000,
-    seed: int = 0,
-    path: str | os.PathLike[str] | None = None,
-) -> Any:
-    """Three t-SNE maps of the same nodes side by side, coloured by `y` (paper, appendix, figure of Cora).
-
-    Each input is (n, d), dense or sparse. At most `sample` random nodes are drawn.
-    """
-    panels = [raw, filtered, learned]
-    n = panels[0].shape[0]
-    if any(panel.shape[0] != n for panel in panels):
-        raise InputError(f"The panels have {[p.shape[0] for p in panels]} rows. Give the same nodes in each.")
-    rows = np.sort(stream(seed, "map sample").permutation(n)[:sample])
-    labels = np.full(len(rows), -1) if y is None else np.asarray(y)[rows]
-    figure = figure_of(12.0, 4.2)
-    for place, (panel, title) in enumerate(zip(panels, titles), start=1):
-        axes = figure.add_subplot(1, len(panels), place)
-        _scatter(axes, tsne(panel[rows], seed=seed), labels, label_names, "class")
-        dress(axes, title)
-    _map_legend(figure, 8)
-    return _finished(figure, path)
-
-
-def map_vectors(
-    z: Any,
-    y: ArrayLike | None = None,
-    *,
-    label_names: Sequence[str] = (),
-    kind: str = "class",
-    title: str = "",
-    seed: int = 0,
-    path: str | os.PathLike[str] | None = None,
-) -> Any:
-    """One t-SNE map of the vectors `z` (n, d), coloured by `y` (n,), -1 grey.
-
-    `kind` is what y holds, "class" or "cluster"; groups without a name are called so, with their number.
-    """
-    labels = np.full(z.shape[0], -1) if y is None else np.asarray(y)
-    figure = figure_of(7.0, 6.4)
-    axes = figure.add_subplot()
-    _scatter(axes, tsne(z, seed=seed), labels, label_names, kind)
-    dress(axes, title)
-    _map_legend(figure, 5)
-    return _finished(figure, path)
-
-
-def tsne(z: Any, *, seed: int = 0) -> NDArray[np.float64]:
-    """Two t-SNE coordinates for each row of `z` (n, d): float64 (n, 2). Wide rows go through an SVD to 50 first."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.manifold import TSNE
-
-    state = seed_of(seed, "tsne") % 2**32
-    if z.shape[1] > 50:
-        z = TruncatedSVD(50, random_state=state).fit_transform(z)
-    z = np.asarray(z.toarray() if hasattr(z, "toarray") else z, dtype=np.float32)
-    perplexity = min(30.0, (z.shape[0] - 1) / 3)
-    spread = z.std()  # PCA of constant rows divides by zero
-    model = TSNE(perplexity=perplexity, init="pca" if spread > 0 else "random", max_iter=600, random_state=state)
-    return np.asarray(model.fit_transform(z), dtype=np.float64)
+_TITLES = {"amazon-photo": "Amazon Photo", "coauthor-cs": "Coauthor CS", "coauthor-phy": "Coauthor Physics"}
 
 
 def convergence(
@@ -130,7 +43,7 @@ def convergence(
     left.set_ylim(0, 100)
     legend(left, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=6)
     _accuracy_by_time(right, times)
-    return _finished(figure, path)
+    return finished(figure, path)
 
 
 def _accuracy_by_time(axes: Any, times: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> None:
@@ -169,7 +82,7 @@ def tau0_panels(
             axes.set_xscale("log")
         dress(axes, dataset_title(name), "tau0", "share of nodes")
         legend(axes)
-    return _finished(figure, path)
+    return finished(figure, path)
 
 
 def hardness_panels(
@@ -192,7 +105,7 @@ def hardness_panels(
         axes.set_xlim(ends[0], ends[-1])
         axes.set_xticks(np.linspace(ends[0], ends[-1], 5))
     legend(panels[0])
-    return _finished(figure, path)
+    return finished(figure, path)
 
 
 def time_against_nodes(
@@ -215,7 +128,8 @@ def time_against_nodes(
     notes = []
     for name, points in drawn.items():
         nodes, seconds = zip(*points)
-        colour, ours = colours[name.split(",")[0]], "DMAT" in name
+        method = name.split(",")[0]
+        colour, ours = colours[method], method in own_methods()
         axes.plot(nodes, seconds, color=colour, marker="o", markersize=4, linewidth=2.8 if ours else 1.2)
         if name in (stops or {}):
             marker = reasons.get((stops or {})[name][1], "X")
@@ -228,7 +142,7 @@ def time_against_nodes(
     dress(axes, title, "nodes", "seconds")
     legend(axes, loc="lower right")
     _name_ends(axes, notes)
-    return _finished(figure, path)
+    return finished(figure, path)
 
 
 def _name_ends(axes: Any, notes: list[tuple[float, float, str, str, bool]]) -> None:
@@ -242,7 +156,7 @@ def _name_ends(axes: Any, notes: list[tuple[float, float, str, str, bool]]) -> N
         side = -1 if place == places[0] else 1
         heights = apart([float(np.log10(note[1])) for note in here], 0.12)
         for (_, _, text, colour, ours), height in zip(here, heights):
-            look = {"color": colour, "fontsize": 8, "fontweight": "bold" if ours else "normal", "bbox": _PAPER}
+            look = {"color": colour, "fontsize": 8, "fontweight": "bold" if ours else "normal", "bbox": PAPER}
             where = {"textcoords": "offset points", "va": "center", "ha": "left" if side > 0 else "right"}
             axes.annotate(text, (place, 10**height), (9 * side, 0), **where, **look)
 
@@ -265,7 +179,88 @@ def bars(
     axes.set_ylim(bottom=low)
     dress(axes, "", "", y)
     legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, len(series)))
-    return _finished(figure, path)
+    return finished(figure, path)
+
+
+def effect_panels(
+    effects: Mapping[str, Mapping[str, tuple[float, float, int]]], *, path: str | os.PathLike[str] | None = None
+) -> Any:
+    """A panel a task, a row a value of a setting: its effect in points with two standard errors to each side."""
+    tasks = list(dict.fromkeys(task for line in effects.values() for task in line))
+    figure = figure_of(11.0, 1.2 + 0.2 * len(effects))
+    places = list(range(len(effects), 0, -1))
+    for i, task in enumerate(tasks):
+        axes = figure.add_subplot(1, len(tasks), i + 1)
+        for place, line in zip(places, effects.values()):
+            if task in line:
+                mean, error, _ = line[task]
+                axes.plot([mean - 2 * error, mean + 2 * error], [place] * 2, color=COLOURS[0], linewidth=2)
+                axes.scatter([mean], [place], color=INK, s=12, zorder=3)
+        axes.axvline(0, color=GREY, linewidth=1)
+        axes.set_yticks(places, list(effects) if i == 0 else [""] * len(effects), fontsize=7)
+        dress(axes, task, "points, validation part", "")
+    return finished(figure, path)
+
+
+def change_strips(changes: Mapping[str, Sequence[float]], *, path: str | os.PathLike[str] | None = None) -> Any:
+    """A row a change of settings: a dot a graph at the difference that it makes in accuracy, a bar at their mean."""
+    figure = figure_of(8.0, 1.2 + 0.26 * len(changes))
+    axes = figure.add_subplot(1, 1, 1)
+    places = list(range(len(changes), 0, -1))
+    for place, values in zip(places, changes.values()):
+        axes.scatter(values, [place] * len(values), color=COLOURS[0], alpha=0.6, s=16)
+        axes.plot([np.mean(values)] * 2, [place - 0.35, place + 0.35], color=INK, linewidth=2)
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.set_yticks(places, list(changes))
+    dress(
+        axes,
+        "One setting changed: clustering accuracy against the defaults",
+        "points; a dot a graph, a bar the mean",
+        "",
+    )
+    return finished(figure, path)
+
+
+def step_panels(
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    untrained: Mapping[str, float],
+    *,
+    path: str | os.PathLike[str] | None = None,
+) -> Any:
+    """One panel a graph: clustering accuracy against training steps, and that of the filter without training."""
+    figure, panels = panels_of(len(lines))
+    for axes, (name, points) in zip(panels, lines.items()):
+        axes.plot(*zip(*points), color=COLOURS[0], marker="o", markersize=3, label="DMAT-i")
+        if name in untrained:
+            axes.axhline(untrained[name], color=COLOURS[1], linestyle="--", label="FilterSVD, no training")
+        axes.set_xscale("log")
+        dress(axes, dataset_title(name), "training steps", "accuracy")
+        legend(axes)
+    return finished(figure, path)
+
+
+def rank_line(
+    names: Sequence[str],
+    ranks: Sequence[float],
+    width: float,
+    joined: Sequence[tuple[float, float]],
+    *,
+    title: str = "",
+    path: str | os.PathLike[str] | None = None,
+) -> Any:
+    """A critical-difference figure: one dot a method at its mean rank, best on top; bars join those that are closer
+    than `width` (ties).
+    """
+    figure = figure_of(8.0, 1.2 + 0.32 * len(names))
+    axes = figure.add_subplot(1, 1, 1)
+    places = range(len(names), 0, -1)
+    axes.scatter(ranks, places, color=COLOURS[0], zorder=3)
+    axes.set_yticks(list(places), names)
+    for i, (low, high) in enumerate(joined):
+        axes.plot([low, high], [0.3 - 0.25 * i] * 2, color=INK, linewidth=3, solid_capstyle="butt")
+    axes.set_ylim(0.1 - 0.25 * max(1, len(joined)), len(names) + 0.6)
+    dress(axes, title, f"mean rank, 1 the best; bars join ties (closer than {width:.2f})", "")
+    return finished(figure, path)
 
 
 def dataset_title(name: str) -> str:
@@ -274,39 +269,4 @@ def dataset_title(name: str) -> str:
     >>> dataset_title("coauthor-cs"), dataset_title("acm"), dataset_title("cora")
     ('Coauthor CS', 'ACM', 'Cora')
     """
-    return _PAPER_NAMES.get(name) or (name.upper() if name in ("acm", "dblp") else name.capitalize())
-
-
-def _scatter(axes: Any, points: NDArray[Any], labels: NDArray[Any], names: Sequence[str], kind: str) -> None:
-    """A dot a row, coloured by group; from the ninth group on another shape as well."""
-    known = [label for label in np.unique(labels) if label >= 0]
-    colours = group_colours(len(known))
-    groups = [(-1, UNKNOWN, "o")] if (labels < 0).any() else []
-    groups += [(label, colours[i], MARKERS[i // 8 % len(MARKERS)]) for i, label in enumerate(known)]
-    for label, colour, marker in groups:
-        here = points[labels == label] if label >= 0 else points[labels < 0]
-        name = "unknown" if label < 0 else _group_name(label, names, kind)
-        axes.scatter(here[:, 0], here[:, 1], s=5, color=colour, marker=marker, linewidths=0, alpha=0.8, label=name)
-        if len(known) > NAMED and label >= 0:
-            text = _group_name(label, names, "")
-            axes.annotate(text, np.median(here, axis=0), ha="center", va="center", fontsize=6, color=INK, bbox=_PAPER)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xticks([])
-    axes.set_yticks([])
-
-
-def _group_name(label: int, names: Sequence[str], kind: str) -> str:
-    return str(names[label]) if label < len(names) else f"{kind} {label}".strip()
-
-
-def _map_legend(figure: Any, columns: int) -> None:
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    if 0 < len(names) <= NAMED + 1 and names != ["unknown"]:
-        where = {"loc": "outside lower center", "ncols": min(columns, len(names))}
-        figure.legend(handles, names, frameon=False, fontsize=8, markerscale=2, **where)
-
-
-def _finished(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return _TITLES.get(name) or (name.upper() if name in ("acm", "dblp") else name.capitalize())
