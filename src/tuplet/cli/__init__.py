@@ -1,70 +1,49 @@
-"""The command line: parses, calls the library, draws progress, prints. Start reading at `app`.
+"""The command line: parses, calls the library, draws progress, prints. The verbs are put together in `_verbs`.
 
-Exit codes: 0 done, 1 something given cannot be used (one line says what to do), 2 wrong usage, 130 interrupted.
+This file loads nothing: Ctrl-C is answered in one line from here on, also while the rest is loaded.
 """
 
 from __future__ import annotations
 
-import logging
+import os
+import signal
 import sys
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from tuplet.cli import bench, data, demo, embed, evaluate, links, report, search
-from tuplet.cli._failures import Commands
-
-app = typer.Typer(
-    name="tuplet",
-    cls=Commands,
-    help="One vector for each node of an attributed graph, by deep metric learning.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command()(demo.demo)
-app.command()(embed.embed)
-app.command()(evaluate.cluster)
-app.command()(evaluate.classify)
-app.command()(links.links)
-app.command()(evaluate.theory)
-app.command()(search.neighbors)
-app.command("map")(search.draw_map)
-app.command()(report.report)
-app.command()(data.info)
-app.command()(data.convert)
-app.add_typer(data.datasets, name="datasets")
-app.add_typer(bench.bench, name="bench")
-
-
-def _version(show: bool) -> None:
-    if show:
-        import tuplet
-
-        sys.stdout.write(f"tuplet {tuplet.__version__}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error, as TUPLET_DEBUG=1 does.")
-    ] = False,
-    log: Annotated[bool, typer.Option("--log", help="Show what the library logs.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options before the verb."""
-    logging.basicConfig(level=logging.INFO if log else logging.WARNING, format="%(name)s: %(message)s")
+from tuplet.cli._codes import INTERRUPTED
 
 
 def main() -> None:
-    """Entry point of the `tuplet` command."""
-    if sys.argv[1:2] == ["bench"] and sys.argv[2:3] and sys.argv[2].endswith(".toml"):
-        sys.argv.insert(2, "run")  # `tuplet bench SPEC.toml` is short for `tuplet bench run SPEC.toml`
-    app()
+    """Entry point of the `tuplet` command, for a process of its own: `_verbs.run` is the call for inside of others.
+
+    Ctrl-C at any moment ends in one line and exit code 130; once the verb is over it is not heard any more.
+    """
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a job in the background ignores it
+    if heard:
+        signal.signal(signal.SIGINT, _leave)  # an exception inside of an import may be swallowed, or become another
+    from tuplet.cli._verbs import run
+
+    try:
+        if heard:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:  # before a verb had begun, or a second one while the first was answered
+        sys.stderr.write("interrupted\n")
+        sys.exit(INTERRUPTED)
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-if __name__ == "__main__":
-    main()
+def _leave(number: int, frame: Any) -> None:
+    """End at once: nothing has been begun."""
+    os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from tuplet.cli._verbs import app
+
+        return app
+    raise AttributeError(f"module 'tuplet.cli' has no attribute {name!r}")

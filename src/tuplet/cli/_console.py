@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from tuplet._progress import progress_bars as progress_bars
+
 if TYPE_CHECKING:
     from tuplet.graph import Graph
-
-Progress: TypeAlias = Callable[[str, float], None]
 
 # The options that many verbs take, defined once; those of the graph are in _graph.py.
 SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
@@ -25,54 +22,6 @@ SeedsOpt = Annotated[
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 DeviceOpt = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-
-
-@contextmanager
-def progress_bars(quiet: bool = False) -> Iterator[Progress | None]:
-    """A callback `(phase, fraction)` that draws one bar a phase on standard error, with the time left.
-
-    Where standard error is no terminal it gets a line now and then instead.
-    """
-    if quiet:
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _progress_lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description:>12}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    with Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-        tasks: dict[str, Any] = {}
-
-        def update(phase: str, fraction: float) -> None:
-            if phase not in tasks:
-                tasks[phase] = bars.add_task(phase, total=1.0)
-            bars.update(tasks[phase], completed=fraction)
-
-        yield update
-
-
-def _progress_lines(every: float = 10.0) -> Progress:
-    """A callback that writes a line when a phase begins and ends, and every ten seconds between."""
-    began: dict[str, float] = {}
-    told: dict[str, float] = {}
-
-    def update(phase: str, fraction: float) -> None:
-        now = time.monotonic()
-        new, done = phase not in began, fraction >= 1
-        began.setdefault(phase, now)
-        if told.get(phase) == math.inf or not (new or done or now - told[phase] >= every):
-            return
-        told[phase] = math.inf if done else now
-        spent = now - began[phase]
-        left = f", {spent * (1 - fraction) / fraction:.0f} s left" if spent >= 1 and 0 < fraction < 1 else ""
-        sys.stderr.write(f"{phase}: {fraction:.0%}, {spent:.0f} s{left}\n")
-        sys.stderr.flush()
-
-    return update
 
 
 def print_table(
@@ -121,8 +70,7 @@ def label_fact(g: Graph, how: Mapping[str, Any] | None = None) -> str:
 
     if g.y is None:
         return "; no labels"
-    found = [row["name"] for row in _column_rows(g) if row["role"] == "label"]
-    column = (how or {}).get("label") or (found[0] if found else None)
+    column = g.label_column or (how or {}).get("label")
     named = f" in column {column!r}" if column else ""
     return f"; labels{named}: {g.n_classes} classes on {int(np.count_nonzero(g.y >= 0))} of {g.n_nodes} nodes"
 
@@ -136,7 +84,7 @@ def print_columns(g: Graph, to: TextIO | None = None) -> None:
         print_table("columns", columns, body, to=to)
 
 
-def column_facts(g: Graph) -> dict[str, Any]:
+def prepared_columns(g: Graph) -> dict[str, Any]:
     """The same for JSON."""
     rows = _column_rows(g)
     return {"columns": rows} if rows else {}

@@ -24,6 +24,10 @@ GraphArg = Annotated[
     ),
 ]
 GraphOpt = Annotated[str, typer.Option("--graph", "-g", help="The graph of the vectors: as for `tuplet embed`.")]
+MaybeGraphOpt = Annotated[
+    str | None,
+    typer.Option("--graph", "-g", help="The graph of the vectors; without it, nothing is said of edges."),
+]
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 
@@ -63,6 +67,10 @@ FLAGS: dict[str, Flag] = {
     "header": Flag("The text files have a header, or have none.", "switch", "text", ("--header/--no-header",)),
     "separator": Flag("Between two columns of text files: a character, or tab.", needs="text"),
     "comment": Flag("Lines of text files that start so are skipped.", needs="text"),
+    "preparation": Flag(
+        "Saved model or graph folder: the columns pass as they did there; nothing is learned from them.",
+        needs="features",
+    ),
     "name": Flag("Name of the graph."),
 }
 

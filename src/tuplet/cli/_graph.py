@@ -12,24 +12,28 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuplet._check import InputError
-from tuplet.cli._flags import FLAGS, GraphArg, GraphOpt, Options, given_flags, takes_graph
+from tuplet._check import InputError, is_there
+from tuplet._progress import Progress, progress_lines
+from tuplet.cli._flags import FLAGS, GraphArg, GraphOpt, MaybeGraphOpt, Options, given_flags, takes_graph
 from tuplet.cli._graph_file import read_graph_file
 
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
-__all__ = ["FLAGS", "GraphArg", "GraphOpt", "Options", "given_flags", "load_graph", "takes_graph"]
+__all__ = ["FLAGS", "GraphArg", "GraphOpt", "MaybeGraphOpt", "Options", "given_flags", "load_graph", "takes_graph"]
+LARGE = 10**9  # bytes of a graph folder whose reading is told
 _BINARY = (".parquet", ".arrow", ".feather", ".ipc", ".npy", ".npz")
 
 
 def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph:
     """The graph that the user named: a dataset, a stored graph, a TOML file or an edge list with its options.
 
-    Options of a TOML file are added to `how`; `more` goes to `read_graph` as it is.
+    Options of a TOML file are added to `how`; `more` goes to `read_graph` as it is. The checksums of a graph folder
+    are compared: who types a command has read nothing of it yet.
     """
     from tuplet.datasets import load_dataset
     from tuplet.io import read_graph
+    from tuplet.io.folder import open_graph
 
     how = {} if how is None else how
     edges: Any = source
@@ -42,19 +46,30 @@ def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph
         return graph.with_(name=how.get("name", graph.name))
     if not isinstance(edges, list) and is_whole(Path(edges)):
         _refuse(edges, how)
+        if is_there(Path(edges) / "meta.json"):
+            return read_graph(open_graph(edges, verify=True, progress=_lines(Path(edges))), **how)
         return read_graph(edges, **how)
     for table in _listed(edges):
         _refuse_vectors(Path(table))
     check_used(edges, how)
-    options = {**supported(read_graph, how, "read_graph"), **more}
+    options = {**table_options(read_graph, how, "read_graph"), **more}
     return read_graph(sys.stdin.buffer if edges == "-" else edges, **options)
+
+
+def _lines(folder: Path) -> Progress | None:
+    """Lines of progress for a graph folder whose checksums take more than a second or so.
+
+    No bars: some verbs draw theirs around the loading of the graph.
+    """
+    small = sum(path.stat().st_size for path in folder.glob("*.npy")) < LARGE
+    return None if small or {"-q", "--quiet"} & {*sys.argv} else progress_lines()
 
 
 def _is_name(edges: Any) -> bool:
     """Whether `edges` can only be the name of a dataset: no file is there, and nothing looks like one."""
     from tuplet.datasets import dataset_names
 
-    if isinstance(edges, list) or edges == "-" or glob.has_magic(edges) or Path(edges).exists():
+    if isinstance(edges, list) or edges == "-" or glob.has_magic(edges) or is_there(edges):
         return False
     return edges in dataset_names() or not (Path(edges).suffix or "/" in edges)
 
@@ -62,14 +77,14 @@ def _is_name(edges: Any) -> bool:
 def is_edge_list(source: str) -> bool:
     """Whether `source` names a table of edges, not a dataset, a graph folder, an .npz or a TOML file."""
     path = Path(source)
-    if source == "-" or (glob.has_magic(source) and not path.exists()):
+    if source == "-" or (glob.has_magic(source) and not is_there(path)):
         return True
-    return path.exists() and path.suffix.lower() != ".toml" and not is_whole(path)
+    return is_there(path) and path.suffix.lower() != ".toml" and not is_whole(path)
 
 
 def is_whole(path: Path) -> bool:
     """Whether `path` holds a whole graph: an .npz, or a folder made by `tuplet convert`."""
-    return path.suffix == ".npz" or (path / "meta.json").is_file()
+    return path.suffix == ".npz" or is_there(path / "meta.json")
 
 
 def check_used(edges: Any, how: Mapping[str, Any]) -> None:
@@ -102,12 +117,23 @@ def _refuse_vectors(path: Path) -> None:
             raise InputError(f"{path} holds vectors, not edges. Give the graph that they were made for.")
 
 
-def supported(function: Callable[..., Any], how: Options, what: str) -> Options:
-    """`how`, or an error for an option that `function` does not have."""
+def table_options(function: Callable[..., Any], how: Options, what: str) -> Options:
+    """`how` as `function` takes it, the preparation read from its folder; an error for what it does not have."""
     unknown = how.keys() - inspect.signature(function).parameters.keys()
     if unknown:
         raise InputError(f"{what} has no option for {given_flags(sorted(unknown))}. Leave it out.")
-    return how
+    return how if how.get("preparation") is None else {**how, "preparation": _preparation(how["preparation"])}
+
+
+def _preparation(place: str) -> Any:
+    """The preparation in a graph folder or a saved model."""
+    from tuplet.io import read_graph
+    from tuplet.models.saving import load
+
+    found = read_graph(place).preparation if is_whole(Path(place)) else load(place).preparation_
+    if found is None:
+        raise InputError(f"{place} does not come from a table: it knows no preparation. Leave --preparation out.")
+    return found
 
 
 def _listed(value: Any) -> list[Any]:

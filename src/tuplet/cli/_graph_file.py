@@ -28,7 +28,7 @@ def read_graph_file(path: Path, given: Options) -> tuple[str, Options]:
         _check_type(path, name, value)
     if "edges" not in values:
         raise InputError(f'{path} has no edges. Add a line like edges = "edges.csv".')
-    for name in ("edges", "features", "labels"):
+    for name in ("edges", "features", "labels", "preparation"):
         if name in values:
             values[name] = _beside(path, values[name])
     edges = values.pop("edges")

@@ -97,6 +97,13 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
         raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
 
 
+def check_has(estimator: Any, name: str) -> None:
+    """Raise unless the estimator has a parameter `name`."""
+    if name not in estimator.get_params(deep=False):
+        method = type(estimator).__name__
+        raise InputError(f"--{name} would not be used: {method} has no {name}. {_who(name, 'have it')}")
+
+
 def check_with_rows(method: str) -> None:
     """Raise unless models of `method` can keep filtered rows."""
     from tuplet.models.new_nodes import check_keeps_rows
@@ -139,6 +146,12 @@ def _check_kind(name: str, value: Any, default: Any, annotation: str) -> None:
         right, wanted = isinstance(value, bool), "True or False"
     elif isinstance(default, int | float):
         right, wanted = number or (value is None), "a number"
+        if "Sequence" in annotation:
+            several = isinstance(value, tuple | list) and bool(value)
+            right, wanted = (
+                right or (several and all(_alike(item, type(default)) for item in value)),
+                "a number or a list",
+            )
     elif isinstance(default, str):
         right, wanted = isinstance(value, str), "text"
     elif isinstance(default, tuple | list):

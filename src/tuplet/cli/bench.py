@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +51,45 @@ def run(
     _tell(out, state, "jobs")
 
 
+@bench.command("tune")
+def tune(
+    spec: Annotated[Path, typer.Argument(help="Spec with a `space`, for example benchmarks/blocks/tuned.toml.")],
+    only: Annotated[list[str] | None, typer.Option(help="Keep cells by key=value, for example dataset=cora.")] = None,
+    device: DeviceOpt = "auto",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Rows of trials are appended here.")] = Path(
+        "trials.jsonl"
+    ),
+    test: Annotated[Path | None, typer.Option(help="Also run the test seeds of what was chosen, into this.")] = None,
+    jobs: JobsOpt = 1,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Stop after this long; go on by the same call.")
+    ] = None,
+    quiet: QuietOpt = False,
+) -> None:
+    """Choose settings by random search on validation nodes and edges: 40 fits a method, graph and task."""
+    from contextlib import nullcontext
+
+    from tuplet.bench import LiveTable, load_spec
+    from tuplet.bench.tune import tune, tune_and_test
+    from tuplet.bench.workers import OutOfTime, Workers
+
+    found = load_spec(spec)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    workers = Workers(jobs, device) if jobs > 1 else nullcontext(None)
+    try:
+        with LiveTable(quiet=quiet) as live, workers as pool:
+            shown = {"on_row": live.on_row, "on_state": live.on_state}
+            how: Any = {"only": only or (), "device": device, "pool": pool, "deadline": deadline, **shown}
+            if test is None:
+                tune(found, out=out, **how)
+            else:
+                tune_and_test(found, trials=out, tests=test, **how)
+    except OutOfTime:
+        sys.stderr.write(f"{seconds:g} s are over; what was done is in {out}. The same command goes on.\n")
+        raise typer.Exit(1) from None
+    sys.stdout.write(f"{out}: trials are done; the choices are written\n")
+
+
 @bench.command("scale")
 def scale(
     max_nodes: Annotated[float, typer.Option(help="Largest rung of the ladder, for example 1e5.")] = 1e5,
@@ -83,6 +123,9 @@ def report_(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file; else standard output.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
     readme: Annotated[Path | None, typer.Option(help="README whose results table is renewed.")] = None,
+    published: Annotated[
+        Path | None, typer.Option(help="Folder of published numbers; else the paper's, benchmarks/paper/published.")
+    ] = None,
 ) -> None:
     """Tables in Markdown, ours beside the published values."""
     from tuplet.bench.report import draw_figures, report, update_readme
@@ -90,7 +133,8 @@ def report_(
     if figures is not None:
         draw_figures(rows, figures)
     beside = Path() if out is None else out.parent
-    text = report(rows, figures=None if figures is None else Path(os.path.relpath(figures, beside)).as_posix())
+    drawn = None if figures is None else Path(os.path.relpath(figures, beside)).as_posix()
+    text = report(rows, published=published, figures=drawn)
     if readme is not None:
         update_readme(readme, rows)
     if out is None:

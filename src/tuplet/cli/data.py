@@ -11,19 +11,19 @@ import typer
 from tuplet.cli._console import (
     JsonOpt,
     QuietOpt,
-    column_facts,
+    prepared_columns,
     print_columns,
     print_json,
     print_table,
     progress_bars,
 )
-from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, supported, takes_graph
+from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, table_options, takes_graph
 from tuplet.cli._graph_file import read_graph_file
 
 if TYPE_CHECKING:
     from tuplet.graph import Graph
 
-datasets = typer.Typer(help="The graphs that tuplet knows by name.", no_args_is_help=True)
+datasets = typer.Typer(help="The graphs that tuplet knows by name; alone, it lists them.")
 
 
 @takes_graph()
@@ -40,14 +40,28 @@ def info(graph: GraphArg, how: Options, quiet: QuietOpt = False, as_json: JsonOp
     g = load_graph(graph, how, **keep)
     facts = describe(g)
     estimate = None if g.x is None else GraphFilter().estimate(g)
+    fit = None if g.x is None else _default().estimate(g)
     if as_json:
-        print_json(facts | column_facts(g) | ({} if estimate is None else {"filter": estimate.to_dict()}))
+        costs = {} if estimate is None or fit is None else {"filter": estimate.to_dict(), "embed": fit.to_dict()}
+        print_json(facts | prepared_columns(g) | costs)
         return
-    if how.get("label"):
-        facts |= {"label column": how["label"]}
+    if g.label_column:
+        facts |= {"label column": g.label_column}
     rows = [[name, _text(value)] for name, value in facts.items()]
-    print_table(str(g), ["", "value"], rows, caption="" if estimate is None else f"To filter it: {estimate}.")
+    print_table(
+        str(g),
+        ["", "value"],
+        rows,
+        caption="" if estimate is None else f"To filter it: {estimate}.\nTo embed it: {fit}.",
+    )
     print_columns(g)
+
+
+def _default() -> Any:
+    """The method that `tuplet embed` takes without labels."""
+    from tuplet.models.registry import default_method, make_estimator
+
+    return make_estimator(default_method())
 
 
 def _text(value: Any) -> str:
@@ -94,6 +108,9 @@ def convert(
     how: Options,
     memory: Annotated[str, typer.Option(help="Memory to stay within.")] = "2GB",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a graph folder of that name.")] = False,
+    engine: Annotated[
+        str, typer.Option(help="Where edges are dealt and sorted: local, ray, or ray://host:10001 (docs: cluster).")
+    ] = "local",
     quiet: QuietOpt = False,
 ) -> None:
     """Turn an edge list of any size into a graph folder of memory maps, within a memory budget."""
@@ -106,10 +123,17 @@ def convert(
     if edges.lower().endswith(".toml"):
         source, how = read_graph_file(Path(edges), how)
     check_used(source, how)
-    options = supported(run, how, "`tuplet convert`")
+    options = table_options(run, how, "`tuplet convert`")
     with progress_bars(quiet) as progress:
-        graph = run(source, out, **options, memory=memory, overwrite=overwrite, progress=progress)
+        graph = run(source, out, **options, memory=memory, overwrite=overwrite, progress=progress, engine=engine)
     sys.stdout.write(f"{out}: {graph}\n")
+
+
+@datasets.callback(invoke_without_command=True)
+def all_datasets(context: typer.Context) -> None:
+    """The graphs that tuplet knows by name; without a verb they are listed."""
+    if context.invoked_subcommand is None:
+        list_datasets()
 
 
 @datasets.command("list")
@@ -122,7 +146,15 @@ def list_datasets(as_json: JsonOpt = False) -> None:
         print_json({row["name"]: row for row in table})
         return
     columns = ["name", "nodes", "edges", "features", "classes", "where", "licence"]
-    print_table("datasets", columns, [[str(row[c]) for c in columns] for row in table])
+    for row in table:
+        row["where"] = row["where"] if row["where"] in ("package", "not here") else "here"
+        row |= {size: _short(row[size]) for size in ("nodes", "edges")}
+    told = "M: millions. `tuplet datasets list --json` tells sources, paths and who states sizes and licence."
+    print_table("datasets", columns, [[str(row[c]) for c in columns] for row in table], caption=told)
+
+
+def _short(number: int) -> str:
+    return str(number) if number < 10**6 else f"{number / 1e6:.3g}M" if number < 10**9 else f"{number / 1e6:.0f}M"
 
 
 @datasets.command("path")
@@ -136,7 +168,10 @@ def dataset_path_(name: Annotated[str, typer.Argument(help="Dataset name.")]) ->
 @datasets.command("fetch")
 def fetch(name: Annotated[str, typer.Argument(help="Dataset name.")], quiet: QuietOpt = False) -> None:
     """Download the dataset if it is not here yet, check it and keep it."""
-    from tuplet.datasets import dataset_path, load_dataset
+    from tuplet.datasets import dataset_names, dataset_path, fetch_dataset, load_dataset
 
+    if name in dataset_names() and dataset_path(name) is None:
+        with progress_bars(quiet) as progress:
+            fetch_dataset(name, progress=progress)
     graph = load_dataset(name)
     sys.stdout.write(f"{dataset_path(name)}: {graph}\n")

@@ -18,13 +18,14 @@ from tuplet.cli._console import (
     JsonOpt,
     QuietOpt,
     SeedOpt,
-    column_facts,
     label_fact,
+    prepared_columns,
     print_columns,
     print_json,
     progress_bars,
 )
 from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
+from tuplet.cli._vectors import write_or_keep
 
 
 @takes_graph()
@@ -53,6 +54,9 @@ def embed(
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Memory that the filter may use, as 8GB.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for filtered rows; found again by the next run.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Where the filter runs: local, ray, or ray://host:10001 (docs: cluster).")
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder for the state of training; Ctrl-C loses nothing.")
     ] = None,
@@ -63,6 +67,10 @@ def embed(
         bool, typer.Option("--with-rows", help="Keep the filtered rows in the saved model: --new is fast then.")
     ] = False,
     model: Annotated[str | None, typer.Option(help="Use this saved model; nothing is trained.")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="With --model: GRAPH's filtered rows, of `tuplet filter`; the graph gives ids only."),
+    ] = None,
     new: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="With --model: edges and features of nodes that are new to GRAPH; only they are embedded."),
@@ -92,29 +100,44 @@ def embed(
     }
     if new is not None and model is None:
         raise InputError("--new needs --model: new nodes are embedded by a model that was trained before.")
+    if rows is not None and (model is None or new is not None):
+        raise InputError("--rows needs --model, and does not go with --new: the rows are encoded by a trained model.")
     if with_rows and save_model is None:
         raise InputError("--with-rows needs --save-model DIR: the rows are kept in the saved model.")
     if model is not None:
         _check_unused(training, how)
         estimator = _loaded(model)
+        if engine is not None:
+            _method.check_has(estimator, "engine")
+            estimator.set_params(engine=_checked_engine(engine))
+        _stage(graph, engine)
         g = load_graph(graph, how, preparation=estimator.preparation_)
+        target.check(estimator, g)
         with progress_bars(quiet) as progress:
-            made = _apply(estimator, g, new, how, progress)
+            made = _apply(estimator, g, new, how, progress) if rows is None else _of_rows(estimator, g, rows)
     else:
         name = _method.chosen_method(method, labelled="labels" in how, recipe=recipe)
-        extras = {"memory": _checked_memory(memory), "cache": _checked_cache(cache)}
+        extras = {
+            "memory": _checked_memory(memory),
+            "cache": _checked_cache(cache),
+            "engine": _checked_engine(engine),
+        }
         params = _method.typed_params(
             name, recipe=recipe, dim=dim, clusters=clusters, settings=setting, extras=extras
         )
         _method.check_resumable(name, checkpoint, resume)
         if with_rows:
             _method.check_with_rows(name)
+        _stage(graph, engine)
         g = load_graph(graph, how)
         estimator = _method.build(name, params, g, seed=seed, device=device)
+        target.check(estimator, g)
         with progress_bars(quiet) as progress, _saying_how_to_resume(checkpoint):
             _method.fit(estimator, g, progress=progress, checkpoint=checkpoint, resume=resume)
         made = _fitted(estimator, g)
     target.write(made, g, dtype, save_model, with_rows)
+    if rows is not None:
+        _forget_file(made.z)
     _tell(target, made, g, how, as_json)
     if report is not None:
         _write_report(report, made, g, seed, quiet)
@@ -152,22 +175,37 @@ class _Target:
             check_model_folder(save_model)
         return cls(None if out == "-" else out)
 
+    def check(self, estimator: Any, g: Any) -> None:
+        """Raise, before any training, where a table would refuse the vectors of this graph by this estimator."""
+        from tuplet.io.vector_stores import check_store, is_store
+
+        if is_store(self.path):
+            check_store(str(self.path), estimator.width_on(g), g.node_ids)
+
     def write(self, made: _Made, g: Any, dtype: str, save_model: str | None, with_rows: bool) -> None:
         """Write vectors and model."""
-        from tuplet.io.vectors import write_vectors
-
-        if self.path is not None:
-            metadata = {**_made_by(made.estimator), "graph": g.fingerprint(), "seen": made.seen}
-            write_vectors(self.path, made.z, made.ids, cluster=made.cluster, metadata=metadata, dtype=dtype)
         if save_model is not None:
             made.estimator.save(save_model, rows=g if with_rows else None)
+        if self.path is not None:
+            metadata = {**_made_by(made.estimator), "graph": made.seen["edges"]["graph"], "seen": made.seen}
+            engine = getattr(made.estimator, "engine", "local")
+            options = {"cluster": made.cluster, "metadata": metadata, "dtype": dtype, "engine": engine}
+            write_or_keep(self.path, made.z, made.ids, options)
 
 
 def _made_by(estimator: Any) -> dict[str, Any]:
-    """Method and settings, as the vectors' metadata keep them; nothing that differs between two equal runs."""
-    name = type(estimator).__name__
-    settings = {key: value for key, value in estimator.get_params(deep=False).items() if _is_plain(value)}
-    return {"model": repr(estimator), "method": name, "settings": settings}
+    """Method, settings and training curve, as the vectors' metadata keep them; the same for two equal runs."""
+    from sklearn.base import clone
+
+    from tuplet.pages.training import training_record
+
+    name, shown = type(estimator).__name__, estimator
+    if "engine" in estimator.get_params(deep=False):
+        shown = clone(estimator).set_params(engine="local")
+    settings = {key: value for key, value in shown.get_params(deep=False).items() if _is_plain(value)}
+    made = {"model": repr(shown), "method": name, "settings": settings}
+    training = training_record(estimator)
+    return made if training is None else made | {"training": training}
 
 
 def _is_plain(value: Any) -> bool:
@@ -207,6 +245,20 @@ def _checked_memory(memory: str | None) -> str | None:
     return memory
 
 
+def _checked_engine(engine: str | None) -> str | None:
+    from tuplet.engines import check_engine
+
+    return None if engine is None else check_engine(engine)
+
+
+def _stage(graph: str, engine: str | None) -> None:
+    """A graph in a bucket is copied to each node of the engine."""
+    from tuplet.io.remote import is_remote, stage
+
+    if engine not in (None, "local") and is_remote(graph):
+        stage(graph, str(engine))
+
+
 def _checked_cache(cache: Path | None) -> str | None:
     if cache is None:
         return None
@@ -219,7 +271,7 @@ def _checked_cache(cache: Path | None) -> str | None:
 def _check_unused(training: dict[str, Any], how: Options) -> None:
     """With --model nothing is trained: what would steer training is refused."""
     unused = [flag for flag, value in training.items() if value]
-    unused += [given_flags([name]) for name in ("labels",) if name in how]
+    unused += [given_flags([name]) for name in ("labels", "preparation") if name in how]
     if unused:
         raise InputError(
             f"With --model nothing is trained: {' and '.join(unused)} would not be used. Leave that out."
@@ -284,6 +336,36 @@ def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, 
     return _Made(nodes.ids, z, None, seen, estimator)
 
 
+def _of_rows(estimator: Any, g: Any, rows: Path) -> _Made:
+    """The vectors of rows that were filtered before, by a saved model."""
+    import numpy as np
+
+    from tuplet._files import DAMAGE
+    from tuplet.io.seen import seen_by
+
+    if not hasattr(estimator, "transform_rows"):
+        raise InputError(f"--rows would not be used: {type(estimator).__name__} has no rows of one filter.")
+    try:
+        data = np.load(rows, mmap_mode="r", allow_pickle=False)
+    except DAMAGE as error:
+        raise InputError(f"{rows} is not a readable .npy file ({error}). Filter the graph again.") from None
+    if data.ndim != 2 or len(data) != g.n_nodes:
+        raise InputError(f"{rows} has shape {data.shape}, but the graph {g.n_nodes} nodes. Give one row a node.")
+    seen = seen_by(g, labels=False)
+    if estimator.needs_labels:
+        seen["labels"] = "unknown"
+    return _Made(g.node_ids, estimator.transform_rows(data), None, seen, estimator)
+
+
+def _forget_file(z: Any) -> None:
+    """Remove the file of vectors that were written elsewhere."""
+    from tuplet._files import file_of
+
+    file = file_of(z)
+    if file is not None:
+        file.unlink(missing_ok=True)
+
+
 def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
     """What was done: on standard output, or on standard error where that holds the vectors."""
     from tuplet.io.sources import shown
@@ -300,7 +382,7 @@ def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> 
         _print_vectors(made)
         print_columns(g, to=sys.stderr)
     elif as_json:
-        print_json(facts | column_facts(g))
+        print_json(facts | prepared_columns(g))
     else:
         print_columns(g)
         clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""

@@ -21,7 +21,7 @@ from tuplet.cli._console import (
     print_table,
     progress_bars,
 )
-from tuplet.cli._graph import GraphOpt, Options, takes_graph
+from tuplet.cli._graph import GraphOpt, MaybeGraphOpt, Options, takes_graph
 from tuplet.cli._vectors import VectorsArg, graph_and_vectors, unseen_labels, warn
 
 if TYPE_CHECKING:
@@ -32,13 +32,20 @@ if TYPE_CHECKING:
 @takes_graph()
 def cluster(
     vectors: VectorsArg,
-    graph: GraphOpt,
     how: Options,
+    graph: MaybeGraphOpt = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Clusters; default: classes, or a label-free rule.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Table of id, cluster and confidence: .parquet or .csv.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Table of id, cluster, confidence: .parquet or .csv; with --engine a folder."
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="local, ray or ray://host:10001: cluster a folder of parts there, which get a `cluster`."),
     ] = None,
     plain_rows: Annotated[bool, typer.Option("--plain-rows", help="K-Means on the rows as they are.")] = False,
     seed: SeedOpt = 0,
@@ -46,11 +53,23 @@ def cluster(
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
-    """K-Means on the vectors: what the clusters are, and how they fit the edges and, where known, the labels."""
+    """K-Means on the vectors: what the clusters are, and how they fit the edges and, where known, the labels.
+
+    Without --graph it says and writes what the vectors, --labels and --features tell.
+    """
     from tuplet.evaluation.describe import confidence_of, describe_clusters
     from tuplet.evaluation.tasks import cluster_nodes, repeat
     from tuplet.io.write import check_table_path, write_table
 
+    if engine is not None:
+        if graph is not None or how or seeds > 1:
+            raise InputError("With --engine only the vectors are read. Leave --graph, its options and --seeds out.")
+        _cluster_parts(vectors, k, out, engine, not plain_rows, seed, quiet, as_json)
+        return
+    if graph is None:
+        raise InputError(
+            "--graph is needed to say what the clusters are. With --engine a folder of parts needs none."
+        )
     if out is not None:
         check_table_path(out)
     g, table = graph_and_vectors(vectors, graph, how)
@@ -68,16 +87,46 @@ def cluster(
         sure = confidence_of(z, clusters, unit_rows=not plain_rows)
         write_table(out, {"id": g.node_ids, "cluster": clusters, "confidence": sure})
     k_from = "-k" if k else "the classes" if wanted else first.settings["k_from"]
-    facts = f"k = {first.sizes['clusters']} from {k_from}{label_fact(g, how)}"
+    facts = f"k = {first.sizes['clusters']} from {k_from}{label_fact(g, how)}{_left_out(g)}"
     if as_json:
         warn(note)
         more = {"clusters": [found.to_dict() for found in described], "facts": facts, "seen": note}
         print_json(summary.to_dict() | more)
         return
     warn(note)
-    print_summary(summary, f"clusters of {vectors}", False, "; ".join(filter(None, (facts, note))))
-    written = "" if out is None else f"; written to {out}"
-    print_table("what they are", *_cluster_rows(described), caption=f"{facts}{written}")
+    if summary.mean:
+        print_summary(summary, f"clusters of {vectors}", False, "; ".join(filter(None, (facts, note))))
+    told = [facts, *(() if summary.mean else first.notes), *(() if out is None else (f"written to {out}",))]
+    print_table("what they are", *_cluster_rows(described), caption="; ".join(told))
+
+
+def _left_out(g: Graph) -> str:
+    """What the table of clusters cannot say without features, as the end of a sentence."""
+    return "" if g.x is not None else "; no features (--features FILE): what marks a cluster is left out"
+
+
+def _cluster_parts(
+    vectors: str, k: int | None, out: Path | None, engine: str, unit_rows: bool, seed: int, quiet: bool, as_json: bool
+) -> None:
+    """K-Means of a folder of parts by the nodes of an engine."""
+    from tuplet.engines import check_engine
+    from tuplet.io.cluster_parts import cluster_parts
+
+    check_engine(engine)
+    if k is None or out is None:
+        raise InputError("With --engine give -k, and -o FOLDER for the parts with their clusters.")
+    if not Path(vectors).is_dir():
+        raise InputError(
+            f"{vectors} is no folder of Parquet parts, which --engine needs. `embed -o FOLDER/` writes one."
+        )
+    with progress_bars(quiet) as progress:
+        found = cluster_parts(Path(vectors), k, out, engine=engine, seed=seed, unit_rows=unit_rows, progress=progress)
+    counts, inertia = found[0].tolist(), found[1]
+    if as_json:
+        print_json({"vectors": str(out), "counts": counts, "inertia": inertia})
+        return
+    sizes = ", ".join(map(str, sorted(counts, reverse=True)[:10]))
+    sys.stdout.write(f"{out}: {sum(counts)} vectors in {k} clusters (largest: {sizes}), inertia {inertia:.6g}\n")
 
 
 def shorten(text: str, most: int = 24) -> str:
@@ -100,8 +149,8 @@ def _cluster_rows(described: list[Cluster]) -> tuple[list[str], list[list[str]]]
 @takes_graph()
 def classify(
     vectors: VectorsArg,
-    graph: GraphOpt,
     how: Options,
+    graph: MaybeGraphOpt = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Predict all unlabelled nodes; table of id, class, probability, known."),
