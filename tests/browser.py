@@ -20,8 +20,8 @@ FLAGS = (
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[Any]:
-    """A WebDriver of Chromium, or a skip that says what is missing."""
+def chromium(profile: Path, *more: str) -> Iterator[Any]:
+    """A WebDriver of Chromium with `more` flags, or a skip that says what is missing."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
@@ -29,7 +29,7 @@ def chromium(profile: Path) -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: pip install 'tuplet[dev]'")
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in [*FLAGS.split(), f"--user-data-dir={profile}"]:
+    for flag in [*FLAGS.split(), *more, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(driver, env={**os.environ, "HOME": str(profile)})

@@ -62,12 +62,12 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Call `tuplet ARGS`; gives the exit code, standard output and standard error."""
 
     def call(*args: object) -> tuple[int, str, str]:
-        from tuplet.cli import main
+        from tuplet.cli._verbs import run as run_verb
 
         monkeypatch.setattr(sys, "argv", ["tuplet", *map(str, args)])
         code: object = 0
         try:
-            main()
+            run_verb()
         except SystemExit as stop:
             code = stop.code or 0
         out = capsys.readouterr()

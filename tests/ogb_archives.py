@@ -1,14 +1,16 @@
-"""Archives in exactly the official layout of OGB, of any size, for tests and measurements."""
+"""Archives in exactly the published layouts of OGB, Flickr and Reddit, of any size, for tests and measurements."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 
 def numbers(n: int = 40, m: int = 120, f: int = 5, classes: int = 4, seed: int = 0) -> dict[str, Any]:
@@ -77,6 +79,31 @@ def write_binary_layout(folder: Path, data: dict[str, Any]) -> Path:
     )
     np.savez_compressed(raw / "node-label.npz", node_label=y)
     _splits(folder / "split" / "time", data)
+    return folder
+
+
+def write_flickr(folder: Path, data: dict[str, Any]) -> Path:
+    """GraphSAINT's four files; returns the folder."""
+    folder.mkdir(parents=True)
+    adj = sp.csr_matrix((np.ones(len(data["edges"])), data["edges"].T), shape=(data["n"], data["n"]))
+    np.savez(folder / "adj_full.npz", data=adj.data, indices=adj.indices, indptr=adj.indptr, shape=adj.shape)
+    np.save(folder / "feats.npy", data["x"].astype(np.float64))
+    (folder / "class_map.json").write_text(json.dumps({str(i): int(c) for i, c in enumerate(data["y"])}))
+    parts = {"tr": "train", "va": "valid", "te": "test"}
+    (folder / "role.json").write_text(json.dumps({key: data["split"][part].tolist() for key, part in parts.items()}))
+    return folder
+
+
+def write_reddit(folder: Path, data: dict[str, Any]) -> Path:
+    """The two files of DGL's reddit.zip; returns the folder."""
+    folder.mkdir(parents=True)
+    kinds = np.zeros(data["n"], np.int32)
+    for kind, part in enumerate(("train", "valid", "test"), start=1):
+        kinds[data["split"][part]] = kind
+    np.savez(folder / "reddit_data.npz", feature=data["x"], label=data["y"].astype(np.int32), node_types=kinds,
+             node_ids=np.arange(data["n"]))  # fmt: skip
+    adj = sp.coo_matrix((np.ones(len(data["edges"])), data["edges"].T), shape=(data["n"], data["n"]))
+    sp.save_npz(folder / "reddit_graph.npz", adj)
     return folder
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 
-def dense_operator(adj: Any, r: float, *, self_loops: bool = True) -> Floats:
+def dense_operator(adj: Any, r: float, *, self_loops: bool = True) -> Doubles:
     """D^(r-1) A D^-r as a dense matrix; a node without edges has degree 1 and an empty row."""
     a = np.asarray(adj.toarray() if hasattr(adj, "toarray") else adj, dtype=np.float64)
     a = a + np.eye(len(a)) * self_loops
@@ -19,7 +19,7 @@ def dense_operator(adj: Any, r: float, *, self_loops: bool = True) -> Floats:
     return np.asarray(d[:, None] ** (r - 1) * a * d**-r)
 
 
-def dense_filter(m: Floats, coefficients: Any, x: Any) -> Floats:
+def dense_filter(m: Doubles, coefficients: Any, x: Any) -> Doubles:
     """Sum of w_l M^l X, term by term."""
     power = np.asarray(x, dtype=np.float64)
     total = np.zeros_like(power)
@@ -29,12 +29,12 @@ def dense_filter(m: Floats, coefficients: Any, x: Any) -> Floats:
     return total
 
 
-def dense_pagerank(m: Floats, alpha: float, x: Any) -> Floats:
+def dense_pagerank(m: Doubles, alpha: float, x: Any) -> Doubles:
     """alpha (I - (1-alpha) M)^-1 X, the whole series by one solve."""
     return np.asarray(np.linalg.solve(np.eye(len(m)) - (1 - alpha) * m, alpha * np.asarray(x, dtype=np.float64)))
 
 
-def push_column(a: Floats, alpha: float, threshold: float, start: Floats) -> tuple[Floats, Floats]:
+def push_column(a: Doubles, alpha: float, threshold: float, start: Doubles) -> tuple[Doubles, Doubles]:
     """(Q, R) of reverse push on a dense adjacency `a`, by sweeps over all nodes until none is above the threshold."""
     d = a.sum(1)
     d[d == 0] = 1.0

@@ -11,7 +11,7 @@ import torch
 
 from tests.conftest import random_graph
 from tuplet import Graph, metrics
-from tuplet.baselines import AGC, SSGC, DeepWalk, FilterSVD, KMeansFeatures
+from tuplet.baselines import AGC, MS2CAG, SSGC, DeepWalk, FilterSVD, KMeansFeatures
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
 from tuplet.baselines._input import rows_of_sum_one
 from tuplet.baselines._pairs import PairSampler, rank_thresholds
@@ -19,9 +19,14 @@ from tuplet.baselines._spectral import spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities
 from tuplet.baselines.agc import intra_cluster_distance
 from tuplet.baselines.age import largest_eigenvalue, scaled
+from tuplet.baselines.bgrl import bootstrap_loss, move_towards
+from tuplet.baselines.ccassg import cca_loss, standardised
 from tuplet.baselines.dgi import _Infomax
+from tuplet.baselines.dinknet import cluster_loss, discrimination_loss
 from tuplet.baselines.gca import GCA, ViewSettings, info_nce
-from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights, weighted_info_nce
+from tuplet.baselines.ns4gc import similarity_terms
+from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights, view_weights, weighted_info_nce
+from tuplet.baselines.s2cag import without_mean
 from tuplet.baselines.sdcn import _Network, divergence, student_t, target_distribution
 
 CPU = torch.device("cpu")
@@ -163,6 +168,23 @@ def test_ssgc_equals_the_dense_mean_over_the_hops() -> None:
     assert metrics.accuracy(graph.y, model.labels_) == 1
 
 
+def test_adaptive_ssgc_stops_at_the_first_growth_without_self_loops() -> None:
+    graph = blocks()
+    s = graph.adj.toarray().astype(float)
+    root = 1 / np.sqrt(np.maximum(s.sum(axis=1), 1e-300))
+    s = root[:, None] * s * root
+    how = {"alpha": 0.0, "self_loops": False, "columns": 5, "unit_rows": False, "n_init": 3}
+    model = SSGC(3, hops=12, adaptive=True, **how).fit(graph)
+    powers = [np.linalg.matrix_power(s, k) @ graph.x for k in range(1, 13)]
+    rows = [np.mean(powers[:k], axis=0).astype(np.float32) for k in range(1, 13)]
+    labels = [spectral_labels(r, 3, seed=0, n_init=3, columns=5) for r in rows]
+    spreads = [intra_cluster_distance(r, found) for r, found in zip(rows, labels)]
+    grown = [k for k in range(1, 12) if spreads[k] > spreads[k - 1]]
+    assert model.hops_ == (grown[0] if grown else 12)
+    np.testing.assert_allclose(model.embedding_, rows[model.hops_ - 1], atol=1e-5)
+    np.testing.assert_allclose(model.transform(graph), model.embedding_, atol=1e-5)
+
+
 def test_filter_svd_equals_the_dense_pipeline_up_to_a_rotation() -> None:
     graph, alpha = blocks(), 0.15
     x = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
@@ -174,6 +196,32 @@ def test_filter_svd_equals_the_dense_pipeline_up_to_a_rotation() -> None:
     model = FilterSVD(3, alpha=alpha, tol=1e-7).fit(graph)
     np.testing.assert_allclose(model.embedding_ @ model.embedding_.T, z @ z.T, atol=1e-4)
     assert metrics.accuracy(graph.y, model.labels_) == 1
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.6, 1.0])
+def test_ms2cag_takes_the_leading_eigenvectors_of_the_modularity_matrix(gamma: float) -> None:
+    graph, hops, alpha = blocks(), 4, 0.8
+    graph = graph.with_(x=np.abs(graph.x))
+    x = graph.x / np.sqrt((graph.x @ graph.x.T).sum(axis=1))[:, None]
+    a = graph.adj.toarray() + np.eye(graph.n_nodes)
+    walk = a / a.sum(axis=1, keepdims=True)
+    weights = alpha ** np.arange(hops + 1) * (1 - alpha) / (1 - alpha ** (hops + 1))
+    z = sum(w * np.linalg.matrix_power(walk, t) @ x for t, w in enumerate(weights))
+    kernel = z @ z.T
+    w = kernel.sum(axis=1)
+    vectors = np.linalg.eigh(kernel - gamma * np.outer(w, w) / w.sum())[1][:, -3:]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    model = MS2CAG(3, hops=hops, alpha=alpha, gamma=gamma).fit(graph)
+    np.testing.assert_allclose(model.embedding_ @ model.embedding_.T, vectors @ vectors.T, atol=1e-3)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.6, 1.0])
+def test_ms2cag_products_of_rows_are_the_modularity_matrix(gamma: float) -> None:
+    z = np.random.default_rng(0).random((9, 4)).astype(np.float32)
+    kernel = z @ z.T
+    w = kernel.sum(axis=1)
+    rows = without_mean(z, gamma)
+    np.testing.assert_allclose(rows @ rows.T, kernel - gamma * np.outer(w, w) / w.sum(), atol=1e-5)
 
 
 # DeepWalk
@@ -333,7 +381,7 @@ def test_weighted_info_nce_equals_the_loop_and_does_not_move_the_weights() -> No
     for weights in (between, within):
         torch.testing.assert_close(weights.sum(dim=1), torch.full((8,), 7.0))
         assert (weights.diagonal() == 0).all()
-    loss = weighted_info_nce(u, v, 0.5, mixture)
+    loss = weighted_info_nce(u, v, 0.5, view_weights(u, v, mixture))
     expected = naive_contrast(u.detach(), v, 0.5, between.numpy(), within.numpy())
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
     (grad,) = torch.autograd.grad(loss, u)
@@ -385,3 +433,58 @@ def test_scaled_rows_have_unit_length_and_no_negative_entry() -> None:
     assert float(z.min()) == 0
     torch.testing.assert_close(z[:5].norm(dim=1), torch.ones(5))
     assert torch.equal(z[5], torch.zeros(4))
+
+
+# CCA-SSG, BGRL, NS4GC, Dink-Net
+
+
+def test_cca_loss_is_the_distance_of_the_views_and_of_their_correlations_from_one() -> None:
+    rng = np.random.default_rng(0)
+    u, v = (standardised(torch.from_numpy(rng.normal(size=(40, 3)) * [1, 5, 0.1] + 2)) for _ in range(2))
+    assert u.mean(0).abs().max() < 1e-9 and np.allclose(u.std(0), 1)
+    far = ((u - v) ** 2).sum().item() / (2 * 40)
+    spread = sum(((np.corrcoef(z.numpy().T) * 39 / 40 - np.eye(3)) ** 2).sum() for z in (u, v))
+    trace = 3 * 39 / 40 - far  # a standardised column has squared length n - 1
+    assert cca_loss(u, v, 0.2).item() == pytest.approx(0.2 * spread - trace, rel=1e-6)
+
+
+def test_bgrl_predicts_the_other_view_of_a_target_that_gets_no_gradient_and_follows() -> None:
+    online, target, head = (torch.nn.Linear(3, 3) for _ in range(3))
+    one, two = unit(5, 3, 1), unit(5, 3, 2)
+    loss = bootstrap_loss(online, target, head, (one,), (two,))
+    loss.backward()
+    expected = 2.0
+    for x, other in ((one, two), (two, one)):
+        for i in range(5):
+            g, a = head(online(x[i])), target(other[i])
+            expected -= (g @ a / (g.norm() * a.norm())).item() / 5
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert target.weight.grad is None and online.weight.grad is not None
+    before = target.weight.detach().clone()
+    move_towards(target, online, 0.9)
+    assert torch.allclose(target.weight, 0.9 * before + 0.1 * online.weight)
+
+
+def test_ns4gc_terms_equal_the_double_loop() -> None:
+    graph = random_graph()
+    u, v = unit(30, 4, 1), unit(30, 4, 2)
+    own, near, far = similarity_terms(u, v, Adjacency.of(graph, CPU).ends(), 0.3, 0.2)
+    adj = graph.adj.toarray() > 0
+    s = (u @ v.T).numpy()
+    others = [
+        1 / (1 + math.exp(-(s[i, j] - 0.3) / 0.2)) for i in range(30) for j in range(30) if i != j and not adj[i, j]
+    ]
+    assert own.item() == pytest.approx(np.diag(s).mean(), abs=1e-6)
+    assert near.item() == pytest.approx(s[adj].mean(), abs=1e-6)
+    assert far.item() == pytest.approx(np.mean(others), rel=1e-4)
+
+
+def test_dinknet_losses_equal_their_loops() -> None:
+    z, centres = unit(9, 4, 1), unit(3, 4, 2)
+    together = np.mean([((a - c) ** 2).sum().item() for a in z for c in centres])
+    apart = np.mean([((centres[i] - centres[j]) ** 2).sum().item() for i in range(3) for j in range(3) if i != j])
+    assert cluster_loss(z, centres).item() == pytest.approx(together - apart, rel=1e-5)
+    terms = [math.log1p(math.exp(-row.sum().item())) for row in z] + [
+        math.log1p(math.exp(c.sum().item())) for c in centres
+    ]
+    assert discrimination_loss(z, centres).item() == pytest.approx(np.mean(terms), rel=1e-5)

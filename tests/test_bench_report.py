@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tuplet._check import InputError
@@ -16,7 +17,9 @@ from tuplet.bench.report.figures import draw_figures, scale_stops
 from tuplet.bench.report.published import Number, find_published, read_published
 from tuplet.bench.report.readme import END, START
 from tuplet.bench.report.sections import exponent
-from tuplet.bench.report.tables import Comparison, cell, group_rows, reaches
+from tuplet.bench.report.sensitivity import effects
+from tuplet.bench.report.statistics import cliques, critical_difference, mean_ranks, paired_verdict, verdict
+from tuplet.bench.report.tables import Comparison, cell, group_rows
 from tuplet.bench.run import RunState
 from tuplet.bench.spec import Job
 
@@ -53,7 +56,7 @@ def written(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_a_group_has_the_mean_and_deviation_over_its_seeds() -> None:
     rows = [row(seed=s, metrics={"accuracy": v}) for s, v in enumerate((70.0, 72.0, 74.0))]
     (group,) = group_rows(rows)
-    assert group.number("accuracy") == Number(72.0, pytest.approx((8 / 3) ** 0.5))
+    assert group.number("accuracy") == Number(72.0, pytest.approx((8 / 3) ** 0.5), n=3)
     assert group.number("nmi") is None and group.runs == 3
 
 
@@ -81,7 +84,9 @@ def test_a_run_that_failed_later_does_not_hide_the_good_ones() -> None:
 @pytest.mark.parametrize(
     ("ours", "paper", "metric", "text"),
     [
-        (Number(91.6), Number(91.6), "accuracy", "**91.60** ±0.00 (91.60, +0.00)"),
+        (Number(91.6), Number(91.6), "accuracy", "91.60 ±0.00 (91.60, +0.00 =)"),
+        (Number(92.0, 0.9), Number(91.6, 0.8), "accuracy", "92.00 ±0.90 (91.60, +0.40 =)"),
+        (Number(95.0, n=1), Number(91.6, 0.8), "accuracy", "95.00 ±0.00 (91.60, +3.40 ?)"),
         (Number(91.59), Number(91.6), "accuracy", "91.59 ±0.00 (91.60, -0.01 ▼)"),
         (Number(5.0), Number(6.68), "conductance", "**5.00** ±0.00 (6.68, -1.68)"),
         (Number(70.0), Number(62.5, 1, "did not converge"), "accuracy", "**70.00** ±0.00 (62.50*, +7.50)"),
@@ -95,37 +100,128 @@ def test_a_cell_shows_both_numbers_and_marks_the_difference(
     assert cell(ours, paper, metric) == text
 
 
-def test_counts_compare_with_the_same_method_or_with_the_best(published: Path) -> None:
-    rows = [row(metrics={"accuracy": 71.0, "nmi": 50.0}), row("acm", metrics={"accuracy": 92.0})]
+def test_verdicts_compare_with_the_same_method_or_with_the_best(published: Path) -> None:
+    rows = [row(seed=s, metrics={"accuracy": 73.0 + s / 5, "nmi": 53.4 + s / 5}) for s in range(5)]
+    rows += [row("acm", seed=s, metrics={"accuracy": 90.0 + s / 5}) for s in range(5)]
     c = Comparison(group_rows(rows), read_published(published))
-    assert c.count("DMAT-i", ("accuracy",)) == (2, 2)
-    assert c.count("DMAT-i", ("accuracy", "nmi")) == (2, 3)
-    assert c.count("DMAT-i", ("nmi",), slack=4.0) == (1, 1)
-    assert c.count("DMAT-i", ("accuracy",), against="best") == (1, 2)  # AGE has 76.80 on cora
-    assert reaches(70.566, 70.57, "accuracy")  # equal as printed
+    assert c.verdicts("DMAT-i", ("accuracy",)) == ["win", "loss"]
+    assert c.verdicts("DMAT-i", ("nmi",)) == ["tie"]
+    assert c.verdicts("DMAT-i", ("accuracy",), against="best") == ["loss", "loss"]  # AGE has 76.80 on cora
+
+
+def test_a_verdict_is_welchs_test_over_the_seeds() -> None:
+    from scipy.stats import ttest_ind
+
+    rng = np.random.default_rng(0)
+    for gap in (0.0, 0.3, 0.8, 1.5, 4.0):
+        a, b = rng.normal(70 + gap, 1.0, 10), rng.normal(70, 2.0, 7)
+        ours, other = (Number(float(v.mean()), float(v.std()), n=len(v)) for v in (a, b))
+        p = ttest_ind(a, b, equal_var=False).pvalue
+        expected = "tie" if p >= 0.05 else "win" if a.mean() > b.mean() else "loss"
+        assert verdict(ours, other) == expected
+        swapped = {"win": "loss", "loss": "win", "tie": "tie"}[expected]
+        assert verdict(other, ours) == swapped == verdict(ours, other, "conductance")
+
+
+def test_a_paired_verdict_sees_a_small_difference_that_every_split_shows() -> None:
+    splits = {seed: 80.0 + 3 * seed for seed in range(10)}
+    better = {seed: value + 0.2 + 0.01 * seed for seed, value in splits.items()}
+    assert paired_verdict(better, splits) == "win" and paired_verdict(splits, better) == "loss"
+    assert (
+        verdict(*(Number(float(np.mean([*v.values()])), float(np.std([*v.values()]))) for v in (better, splits)))
+        == "tie"
+    )
+    assert paired_verdict(better, {0: 1.0}) == "untested" and paired_verdict(splits, splits) == "tie"
+
+
+def test_blocks_are_kept_apart_and_named(tmp_path: Path, published: Path) -> None:
+    split = {"evaluate": {"split": "protocol"}}
+    rows = [row(spec="tuned:0", seed=s, settings=split, metrics={"accuracy": 74.0 + s / 10}) for s in range(10)]
+    rows += [row(spec="tuned:0", method="DGI", seed=s, settings=split, metrics={"accuracy": 71.0}) for s in range(10)]
+    rows += [row(spec="defaults:0", seed=s, metrics={"accuracy": 72.0}, defaults={}) for s in range(3)]
+    rows += [row(seed=s, metrics={"accuracy": 99.0}) for s in range(3)]
+    text = report(written(tmp_path, rows), published=published)
+    assert "- (a) DMAT-i with the paper's table" in text and text.count("**No rows yet.**") == 2  # a and d
+    lines: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.startswith("| ("):
+            lines.setdefault(line.split(" | ")[0].removeprefix("| "), line)
+    assert list(lines) == ["(b) DMAT-i", "(b) DGI", "(c) DMAT-i"]
+    assert "1 win, 0 ties, 0 losses | 1 win, 0 ties, 0 losses |" not in lines["(b) DMAT-i"]
+    assert lines["(b) DGI"].endswith("| 1 win, 0 ties, 0 losses |")
+    assert "(c) DMAT-i: Cora 3" in text
+    assert "In none of the four blocks: first runs" in text
+
+
+def ablation_rows() -> list[dict[str, Any]]:
+    settings = [{}, {"alpha": 0.3}, {"max_steps": 1}, {"max_steps": 1000}]
+    settings += [{"filter": {"weights": {"family": "custom", "values": [1.0]}}}]
+    shared: dict[str, Any] = {"spec": "ablations:0", "defaults": {"alpha": 0.15, "max_steps": None}}
+    return [
+        row(dataset, seed=s, settings=given, metrics={"accuracy": 60.0 + 2 * i + s}, **shared)
+        for dataset in ("cora", "acm")
+        for i, given in enumerate(settings)
+        for s in range(2)
+    ]
+
+
+def test_ablations_show_one_change_a_line_against_the_defaults(tmp_path: Path) -> None:
+    rows = [*ablation_rows(), row(method="FilterSVD", spec="defaults:0", metrics={"accuracy": 61.0}, defaults={})]
+    text = report(written(tmp_path, rows), figures="images")
+    assert "## Ablations" in text and "| defaults | 60.50 | 60.50 | 60.50 |" in text
+    assert "| alpha = 0.3 | 62.50 (+2.00) | 62.50 (+2.00) | 62.50 (+2.00) |" in text
+    assert "| filter: none | 68.50 (+8.00) | 68.50 (+8.00) | 68.50 (+8.00) |" in text
+    assert "](images/ablations.png)" in text and "](images/steps.png)" in text
+    found = draw_figures(tmp_path / "rows.jsonl", tmp_path / "figures", cora_map=False)
+    assert {"ablations.png", "steps.png"} <= {path.name for path in found}
+
+
+def test_sensitivity_is_the_mean_over_the_trials_with_a_value() -> None:
+    trials = [
+        row(
+            graph,
+            seed=100,
+            settings={"alpha": a, "lr": lr, "r": 1},
+            metrics={"val_accuracy": base + 4 * (a > 0.2) + lr},
+        )
+        for graph, base in (("cora", 50.0), ("acm", 80.0))
+        for a in (0.1, 0.3)
+        for lr in (0, 1)
+    ]
+    other = [row(seed=101, settings={"alpha": 9}, metrics={"val_accuracy": 0.0}), row(metrics={"accuracy": 1.0})]
+    found = effects([*trials, *other], "clustering", "DMAT-i")
+    assert set(found) == {"alpha", "lr"}  # r has one value
+    assert {v: mean for v, (mean, _, _) in found["alpha"].items()} == pytest.approx({"0.1": -2.0, "0.3": 2.0})
+    assert {v: n for v, (_, _, n) in found["lr"].items()} == {"0": 4, "1": 4}
+    assert found["lr"]["1"][:2] == pytest.approx((0.5, np.std([2.5, -1.5] * 2, ddof=1) / 2))
+
+
+def test_ranks_and_their_critical_difference() -> None:
+    scores = np.array([[90.0, 80.0, 70.0]] * 8)
+    assert mean_ranks(scores).tolist() == [1.0, 2.0, 3.0]
+    assert critical_difference(3, 8) == pytest.approx(2.343 * (12 / 48) ** 0.5, rel=1e-3)  # q of Demsar's table
+    assert cliques([1.0, 2.0, 3.0], 1.2) == [(1.0, 2.0), (2.0, 3.0)] and cliques([1.0, 3.0], 1.0) == []
 
 
 def test_conductance_of_acm_is_compared_with_self_loops(published: Path) -> None:
     rows = [row("acm", metrics={"conductance": 9.0, "conductance_self_loops": 6.5})]
     c = Comparison(group_rows(rows), read_published(published))
-    assert c.ours("acm", "DMAT-i", "all", "conductance") == Number(6.5, 0.0)
+    assert c.ours("acm", "DMAT-i", "all", "conductance") == Number(6.5, 0.0, n=1)
 
 
 def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path, published: Path) -> None:
-    rows = [
-        row(metrics={"accuracy": 69.0, "nmi": 54.0}),
-        row("acm", metrics={"accuracy": 92.0}),
-        row(method="GCA", metrics={}, error="MemoryError: needs 90 GB"),
-    ]
+    rows = [row(seed=s, metrics={"accuracy": 67.0 + s / 10, "nmi": 56.0 + s / 10}) for s in range(5)]
+    rows += [row("acm", seed=s, metrics={"accuracy": 93.0 + s / 10}) for s in range(5)]
+    rows += [row(method="GCA", metrics={}, error="MemoryError: needs 90 GB")]
     notes = tmp_path / "notes.toml"
     notes.write_text(
         '[[notes]]\ntask = "clustering"\ntext = "vague"\n'
         '[[notes]]\ntask = "clustering"\ndataset = "cora"\ntext = "Too few steps."\n'
     )
     text = report(written(tmp_path, rows), published=published, notes=notes)
-    assert "| Cora | 69.00 ±0.00 (70.57, -1.57 ▼) | **54.00** ±0.00 (53.59, +0.41)" in text
-    assert "accuracy at or above the paper's DMAT-i: 1 of 2" in text
-    assert "- Cora, DMAT-i: accuracy -1.57. Too few steps." in text
+    assert "| Cora | 67.20 ±0.14 (70.57, -3.37 ▼) | **56.20** ±0.14 (53.59, +2.61)" in text
+    assert "accuracy against the paper's DMAT-i: 1 win, 0 ties, 1 loss" in text
+    assert "- Cora, DMAT-i: accuracy -3.37. Too few steps." in text
     assert "- Cora, GCA: MemoryError: needs 90 GB" in text
     assert "Commit: c0ffee" in text
 
@@ -144,7 +240,7 @@ def test_a_report_of_no_rows_says_what_to_do(tmp_path: Path) -> None:
 
 def test_classification_links_and_studies_have_their_sections(tmp_path: Path, published: Path) -> None:
     rows = [row(task="classification", spec="classification:0", usage="train", method="DMT")]
-    rows += [row(task="links", spec="links:0", metrics={"auc": 95.0, "ap": 95.0})]
+    rows += [row(task="links", spec="links:0", seed=s, metrics={"auc": 95.0, "ap": 95.0}) for s in range(2)]
     rows += [row(task="tau0", spec="tau0:0", metrics={"q1": 1.0, "median": 2.0, "q3": 5.0})]
     rows += [row(task="hardness", spec="hardness:0", metrics={"mean_features": 0.1, "hard_features": 5.0})]
     rows += [row(task="convergence", spec="convergence:0", metrics={"convergence_seconds": 3.0})]
@@ -153,7 +249,7 @@ def test_classification_links_and_studies_have_their_sections(tmp_path: Path, pu
         assert title in text
     assert "| DMT (training nodes) | 70.00 ±0.00 |" in text
     assert "**95.00** ±0.00 (92.62, +2.38)" in text
-    assert "cells of DMAT-i at or above the paper's DMAT-i: 1 of 1" in text
+    assert "- DMAT-i against the paper's: 1 win, 0 ties, 0 losses" in text
 
 
 def scale_row(n: int, seconds: float, method: str = "DMAT-i", **changes: Any) -> dict[str, Any]:
@@ -184,15 +280,16 @@ def test_an_exponent_is_the_slope_over_one_size_with_the_others_fixed() -> None:
 
 def test_the_readme_table_goes_between_its_markers(tmp_path: Path, published: Path) -> None:
     ours = {"spec": "defaults:0", "method": "SelfDMAT"}
-    entries = [row(metrics={"accuracy": 70.1}), row(spec="defaults:0", metrics={"accuracy": 1.0})]
+    entries = [row(spec="tuned:0", seed=s, metrics={"accuracy": 70.1}) for s in range(3)]
+    entries += [row(spec="defaults:0", metrics={"accuracy": 1.0}), row(metrics={"accuracy": 99.0})]
     entries += [
-        row(**ours, metrics={"accuracy": 74.0}),
+        *[row(**ours, seed=s, metrics={"accuracy": 74.0}) for s in range(3)],
         row(**ours, dataset="blocks-even", metrics={"accuracy": 9.0}),
     ]
     rows = written(tmp_path, entries)
     table = readme_table(rows, published=published)
     assert table.splitlines() == [
-        "| graph | clusters: SelfDMAT | clusters: recipe | clusters: paper |",
+        "| graph | clusters: SelfDMAT | clusters: tuned DMAT-i | clusters: paper |",
         "|---|--:|--:|--:|",
         "| Cora | **74.0** | 70.1 | 70.6 |",
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import random_graph
+from tests.conftest import Run, random_graph
 from tuplet._check import InputError
 from tuplet.bench import fitting
 from tuplet.bench.fitting import Bench, SharedFilter
@@ -129,6 +129,13 @@ def test_the_command_ends_with_1_where_a_job_failed_now_or_before(
     assert [bench(bad), bench(bad), bench(bad, "--retry-errors"), bench(head)] == [1, 1, 1, 0]
 
 
+def test_a_bad_spec_is_one_line_and_no_table(run: Run, tmp_path: Path) -> None:
+    for text in ('task = "clustering"\ndatasets = "cora"\n', "task = 3\n", "methods = [3]\n"):
+        (tmp_path / "s.toml").write_text(text)
+        code, out, err = run("bench", "run", tmp_path / "s.toml", "--out", tmp_path / "rows.jsonl")
+        assert code == 1 and out == "" and len(err.splitlines()) == 1 and err.startswith("error: "), err
+
+
 def test_a_row_that_no_job_wrote_is_an_error() -> None:
     with pytest.raises(InputError, match="has no 'dataset'"):
         row_key({"task": "links", "method": "AGE"})
@@ -162,8 +169,8 @@ def test_rows_of_several_files_and_none(tmp_path: Path) -> None:
 def test_groups_share_a_graph_and_are_split_for_idle_workers() -> None:
     jobs = jobs_of(5) + jobs_of(1, alpha=0.3) + jobs_of(2, "KMeans")
     assert [len(g) for g in _groups(jobs, 1)] == [5, 1, 2]
-    parts = _groups(jobs_of(5), 4)
-    assert sorted(len(g) for g in parts) == [1, 1, 1, 2] and sum(map(len, parts)) == 5
+    parts = _groups(jobs_of(8), 2)
+    assert sorted(len(g) for g in parts) == [1, 1, 1, 1, 2, 2]
     assert len(_groups(jobs_of(2), 8)) == 2
 
 

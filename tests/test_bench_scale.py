@@ -17,7 +17,7 @@ from tuplet.bench.fitting import Bench
 from tuplet.bench.rmat import fill_random, nodes_of, parse_size
 from tuplet.bench.spec import Job
 from tuplet.bench.tasks import scale, work_folder
-from tuplet.bench.tasks.work_folder import disk_bytes
+from tuplet.bench.tasks.work_folder import rung_bytes
 
 SMALL = {"edges_per_node": 3, "n_features": 12, "epochs": 1, "layers": [8, 4], "clusters": 3, "batch_size": 64}
 
@@ -123,8 +123,8 @@ def test_sizes_are_read_from_names() -> None:
 
 def test_disk_need_counts_every_array() -> None:
     settings = {**scale.DEFAULTS, "n_features": 100, "edges_per_node": 5}
-    assert disk_bytes(1000, settings) >= 1000 * 100 * 4 * 2 + 1000 * 10 * 4
-    assert disk_bytes(1000, settings, streamed=False) == 1000 * 100 * 4 + 1000 * 10 * 4 + 8 * 1000
+    assert rung_bytes(1000, settings) >= 1000 * 100 * 4 * 2 + 1000 * 10 * 4
+    assert rung_bytes(1000, settings, streamed=False) == 1000 * 100 * 4 + 1000 * 10 * 4 + 8 * 1000
 
 
 def test_random_features_have_unit_length_and_follow_the_seed() -> None:

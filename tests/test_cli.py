@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
-from tuplet.cli import main
+from tuplet.cli._verbs import run as run_verb
 
 VERBS = ["demo", "embed", "cluster", "classify", "links", "theory", "neighbors", "map", "info", "convert", "bench"]
 
@@ -156,6 +156,7 @@ def test_info_counts_and_estimates(run: Run) -> None:
     assert (facts["nodes"], facts["edges"], facts["components"], facts["classes"]) == (2708, 5278, 78, 7)
     assert facts["edge homophily"] == pytest.approx(0.81, abs=0.001)
     assert facts["filter"]["products"] > 0
+    assert facts["embed"]["disk"] > 4 * 2708 * 256 and "To embed it" in run("info", "cora")[1]
 
 
 def test_convert_then_info(run: Run, tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "argv", ["tuplet", "--debug", "info", "coraa"])
     with pytest.raises(InputError):
-        main()
+        run_verb()
 
 
 def test_an_unknown_id_is_named(run: Run, vectors: Path) -> None:

@@ -44,7 +44,7 @@ def interrupted(args: list[str], cwd: Path) -> tuple[int, str, str]:
             assert line, seen
             seen += line
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=900)
     return process.returncode, out, seen + err
 
 
@@ -124,11 +124,38 @@ def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph:
     }
 
 
+def test_a_full_disk_keeps_the_old_rows_of_a_filter(run: Run, graph: Path) -> None:
+    folder = graph.parent
+    args = ["embed", graph, "-o", folder / "v.npy", *SHORT, "--set", "max_steps=2", "--set", "layers=(4, 2)", "-q"]
+    args += ["--cache", folder / "rows"]
+    assert run(*args)[0] == 0
+    before = content(folder / "rows")
+    with full_disk(1000):
+        code, out, err = run(*args, "--set", "alpha=0.3")
+    assert code == 1 and out == "" and len(err.splitlines()) == 1 and "cannot be written" in err, err
+    after = content(folder / "rows")  # besides, what a next run goes on from
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ImportError("x.so: failed to map segment from shared object")])
+def test_no_memory_is_said_also_where_the_error_does_not(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def greedy(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tuplet.cli.data.describe", greedy)
+    code, out, err = run("info", "cora")
+    assert code == 1 and out == "" and len(err.splitlines()) == 1
+    assert err.startswith("error: Not enough memory (") and (" GB of address space" in err or "x.so" in err)
+
+
 @pytest.mark.slow
-def test_too_little_memory_says_what_was_asked_for(graph: Path) -> None:
+@pytest.mark.parametrize("megabytes", [512, 128])
+def test_too_little_memory_says_what_was_asked_for(graph: Path, megabytes: int) -> None:
     code = "import resource; import torch, sklearn, pyarrow, numba, numpy\n"
     code += "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-    code += "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29))\n"
+    code += f"resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes * 2**20},) * 2)\n"
     code += "import sys; from tuplet.cli import main; main()"
     args = ["embed", graph, "-o", "v.npy", "--method", "DMAT-i", "--set", "layers=(1000000000, 2)", "-q"]
     done = subprocess.run(

@@ -11,10 +11,12 @@ import typer.main
 
 from tests.conftest import Run
 from tuplet.cli import app
+from tuplet.cli._console import label_fact
 from tuplet.cli._graph import FLAGS
 from tuplet.io import read_graph
+from tuplet.io.convert import convert
 
-VERBS = ("embed", "cluster", "classify", "links", "info", "map", "convert", "neighbors", "theory")
+VERBS = ("embed", "cluster", "classify", "links", "info", "map", "convert", "neighbors", "report", "theory")
 
 
 @pytest.fixture
@@ -33,10 +35,9 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_each_option_of_read_graph_is_a_flag_and_no_other() -> None:
-    assert set(FLAGS) == set(inspect.signature(read_graph).parameters) - {
-        "edges",
-        "preparation",
-    }  # --model brings the latter
+    options = set(inspect.signature(read_graph).parameters) - {"edges"}
+    assert set(FLAGS) == options
+    assert options <= set(inspect.signature(convert).parameters)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -187,3 +188,27 @@ def test_labels_of_nodes_without_an_edge_count(run: Run, tables: Path) -> None:
     ]
     code, text, err = run("cluster", tables / "v.parquet", *args)
     assert code == 0 and "2 classes on 9 of 9 nodes" in text, err
+
+
+def test_the_label_column_is_named_wherever_it_was_found(run: Run, tables: Path) -> None:
+    (tables / "kinds.csv").write_text(
+        "key;kind\n" + "".join(f"{id};{'xy'[i % 2]}\n" for i, id in enumerate("abcdefg"))
+    )
+    options = ["--source", "one", "--target", "two", "--header", "--labels", str(tables / "kinds.csv")]
+    code, out, _ = run("info", str(tables / "edges.csv"), *options)
+    assert code == 0 and "label column" in out and "kind" in out
+    graph = read_graph(tables / "edges.csv", labels=tables / "kinds.csv", source="one", target="two", header=True)
+    assert label_fact(graph) == "; labels in column 'kind': 2 classes on 7 of 7 nodes"
+
+
+def test_the_checksums_of_a_large_graph_folder_are_told(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tuplet.graph.synth import block_model
+    from tuplet.io.folder import save_graph
+
+    place = save_graph(block_model([30, 20], seed=0), tmp_path / "a graph")
+    assert "checksums" not in run("info", place)[2]
+    monkeypatch.setattr("tuplet.cli._graph.LARGE", 1000)
+    assert "checksums: 100%" in run("info", place)[2]
+    assert "checksums" not in run("info", place, "-q")[2]

@@ -30,6 +30,7 @@ SETTINGS = [
     "lr=nan",
     "lr=-1",
     "lr=1e400",
+    "lr=1" + "0" * 400,
     "alpha=0",
     "alpha=2",
     "alpha=True",

@@ -74,6 +74,15 @@ def test_a_model_of_unknown_labels_is_a_warning(run: Run, half: Path) -> None:
     assert code == 0 and "may be too high" in err and "WARNING" in text
 
 
+@pytest.mark.parametrize("name", ["v.csv", "v.npy"])
+@pytest.mark.parametrize("verb", ["classify", "cluster"])
+def test_a_file_without_a_record_is_a_warning(run: Run, half: Path, name: str, verb: str) -> None:
+    assert run("embed", half / "all.npz", "-o", half / name, *TRAIN)[0] == 0
+    code, text, err = run(verb, half / name, "-g", half / "all.npz", "-q")
+    assert code == 0 and "WARNING" in text
+    assert err.startswith("warning: the file does not say whether labels trained") and len(err.splitlines()) == 1
+
+
 def test_the_record_follows_the_rows_through_files_and_orders(tmp_path: Path) -> None:
     g = load_dataset("cora")
     y = np.where(np.arange(g.n_nodes) % 3 == 0, g.y, -1)

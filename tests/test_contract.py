@@ -50,6 +50,11 @@ QUICK: dict[str, dict[str, Any]] = {
     "GCA": {"hidden": 8, "projection": 4, "epochs": 3, "device": "cpu"},
     "ProGCL": {"hidden": 8, "projection": 4, "epochs": 4, "start": 2, "device": "cpu"},
     "FilterSVD": {"n_clusters": 3, "n_init": 1, "tol": 1e-6},
+    "M-S2CAG": {"n_clusters": 3, "n_init": 1},
+    "CCA-SSG": {"hidden": 8, "epochs": 3, "device": "cpu"},
+    "BGRL": {"layers": (8, 4), "predictor": 6, "epochs": 4, "warmup": 1, "device": "cpu"},
+    "NS4GC": {"layers": (8, 4), "epochs": 3, "device": "cpu"},
+    "Dink-Net": {"n_clusters": 3, "hidden": 8, "pretrain_epochs": 3, "epochs": 2, "n_init": 1, "device": "cpu"},
 }
 METHODS = list(QUICK)
 INDUCTIVE = [name for name in METHODS if method_class(name).inductive]
@@ -123,6 +128,19 @@ def test_fit_returns_itself_with_an_embedding(name: str) -> None:
     after = model.get_params(deep=False)
     assert all(after[key] is before[key] or after[key] == before[key] for key in before)
     assert model.n_features_in_ == 7 and model.feature_names_in_ == tuple("abcdefg")
+
+
+@each
+@pytest.mark.parametrize("f", [3, 40])
+def test_the_width_is_known_before_training_or_not_said(name: str, f: int) -> None:
+    """Of narrow and of wide features; a table of another width is refused by it before the work."""
+    graph = random_graph(60, f)
+    for params in ({}, {"layers": 16} if name.startswith("DM") else {}):
+        model = make(name, **params)
+        before = model.width_on(graph)
+        width = model.fit(graph).embedding_.shape[1]
+        assert before in (None, width) and model.width_on(graph) == width
+        assert before is not None or model.dim_parameter is None
 
 
 @each
@@ -378,7 +396,7 @@ def test_dim_is_the_length_of_the_vectors() -> None:
                 dim_settings(name, 5)
         else:
             assert make(name, **dim_settings(name, 5)).fit(named_graph()).embedding_.shape[1] == 5, name
-    assert dim_settings("DMAT-i", 32) == {"layers": (256, 32)}
+    assert dim_settings("DMAT-i", 32) == {"layers": 32}
 
 
 def test_a_default_method_for_each_case() -> None:

@@ -18,7 +18,7 @@ import tuplet.io._id_maps
 import tuplet.io._tables
 import tuplet.io.convert as module
 from tuplet import Graph, InputError, read_graph
-from tuplet.io._external_sort import Plan
+from tuplet.io._external_sort import Buckets
 from tuplet.io._id_maps import BitmapMap, Collector, SortedMap, TextMap
 from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph
@@ -42,8 +42,8 @@ def random_edges(m: int = 3000, n: int = 400, seed: int = 0) -> pa.Table:
 def tiny_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 500 edges, and buckets that hold 1024 entries: the hub's bucket is split again."""
     monkeypatch.setattr(tuplet.io._tables, "ROWS", 500)
-    make = Plan.make.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(Plan, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
+    make = Buckets.make.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Buckets, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
 
 
 @pytest.mark.parametrize("directed", [False, True])

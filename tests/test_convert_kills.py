@@ -18,7 +18,7 @@ import pytest
 
 import tuplet.io.convert as module
 from tuplet import InputError, read_graph
-from tuplet.io._convert_job import Job
+from tuplet.io._convert_job import ConvertJob
 from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
 
@@ -44,8 +44,8 @@ def edges(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def many_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = module.Plan.make.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(module.Plan, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
+    make = module.Buckets.make.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(module.Buckets, "make", classmethod(lambda cls, *a, **k: make(cls, *a, **{**k, "memory": 1})))
 
 
 def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) -> None:
@@ -68,9 +68,9 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int)
         (module, "write_meta", 1),  # after weights.npy was dropped
         (module, "_all_ones", 1),
         (module, "sort_bucket", 4),
-        (Job, "save", 2),
-        (Job, "save", 3),
-        (Job, "finish", 1),
+        (ConvertJob, "save", 2),
+        (ConvertJob, "save", 3),
+        (ConvertJob, "finish", 1),
         (module, "save_array", 1),
     ],
 )

@@ -12,9 +12,9 @@ from tuplet.graph import Graph
 from tuplet.rows.kmeans import Clusters, kmeans, scale_rows
 from tuplet.training.criteria import (
     CRITERIA,
+    criterion_values,
     davies_bouldin,
     effective_rank,
-    measure,
     sample_edges,
     sample_rows,
     sampled_modularity,
@@ -29,7 +29,7 @@ def blobs(spread: float, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["silhouette", "davies_bouldin", "stability", "effective_rank"])
 def test_clear_clusters_score_better_than_a_blur(name: str) -> None:
-    clear, blur = (measure(blobs(s), [name], k=4)[name] for s in (0.05, 0.6))
+    clear, blur = (criterion_values(blobs(s), [name], k=4)[name] for s in (0.05, 0.6))
     assert CRITERIA[name] * (clear - blur) > 0
 
 
@@ -88,6 +88,6 @@ def test_the_sample_is_fixed_by_the_seed() -> None:
 
 def test_modularity_without_edges_is_explained() -> None:
     with pytest.raises(InputError, match="needs edges"):
-        measure(blobs(0.1), ["modularity"], k=4)
+        criterion_values(blobs(0.1), ["modularity"], k=4)
     with pytest.raises(InputError, match="is not known"):
-        measure(blobs(0.1), ["sillhouette"], k=4)
+        criterion_values(blobs(0.1), ["sillhouette"], k=4)

@@ -137,6 +137,51 @@ def test_every_page_stands_in_the_contents() -> None:
     assert pages <= listed, sorted(pages - listed)
 
 
+LESSONS = {"tutorials": "tutorials", "gallery": "examples"}  # made of scripts when the site is built
+MADE = {"commands"} | {
+    f"{pages}/{name}"
+    for pages, scripts in LESSONS.items()
+    for name in ("index", *(p.stem for p in (ROOT / scripts).glob("*.py")))
+}
+OPTIONS = re.compile(r"^:{3,}\{[^}]*\}[^\n]*\n((?::[\w-]+:[^\n]*\n)*)", re.M)
+
+
+def broken_links(text: str, pages: set[str]) -> list[str]:
+    """Links of cards and relative links of the text that lead to no page; Sphinx does not tell of cards."""
+    broken = []
+    for block in OPTIONS.findall(text):
+        given = dict(re.findall(r"^:([\w-]+):[ ]*(.*)$", block, re.M))
+        link, kind = given.get("link"), given.get("link-type", "url")
+        if link and (link not in pages if kind == "doc" else not link.startswith("https://")):
+            broken.append(f"{link} ({kind})")
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", FENCE.sub("", text))
+    links += [name.removesuffix(".html") + ".md" for name in re.findall(r"^:target: (.*)$", text, re.M)]
+    return broken + [link for link in links if link.removesuffix(".md") not in pages and not _is_file(link)]
+
+
+def _is_file(link: str) -> bool:
+    return (ROOT / "docs" / link).exists()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_links_of_cards_and_pages_lead_somewhere(page: Path) -> None:
+    pages = {p.stem for p in (ROOT / "docs").glob("*.*")} | MADE
+    assert broken_links(page.read_text(), pages) == []
+
+
+@pytest.mark.parametrize(
+    ("card", "told"),
+    [
+        (":link: method\n:link-type: doc\n", []),
+        (":link: method\n", ["method (url)"]),
+        (":link: mehtod\n:link-type: doc\n", ["mehtod (doc)"]),
+        (":link: https://example.org\n", []),
+    ],
+)
+def test_a_card_without_its_kind_of_link_is_noticed(card: str, told: list[str]) -> None:
+    assert broken_links(f":::{{grid-item-card}} Title\n{card}Text.\n:::\n", {"method"}) == told
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     listed = (ROOT / "docs" / "api.rst").read_text()
     names = (ROOT / "tests" / "public_api.txt").read_text().split()

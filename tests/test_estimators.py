@@ -154,7 +154,7 @@ def test_a_warm_start_sees_other_batches_and_views_than_the_first_fit(small_grap
     same, other = (copy.deepcopy(model.encoder_) for _ in range(2))
     second = model.fit_transform(small_graph)
     x = small_graph.x / np.linalg.norm(small_graph.x, axis=1, keepdims=True)
-    rows = GraphFilter(ppr(0.15)).transform(small_graph, x=x)
+    rows = GraphFilter(ppr(0.1)).transform(small_graph, x=x)
     config = TrainConfig(max_steps=3, batch_size=16)
     train(same, rows, config, seed=4)
     train(other, rows, config, seed=seed_of(4, "fit 2"))

@@ -126,7 +126,7 @@ def test_sparse_features_are_never_densified_as_a_whole(monkeypatch):
 def test_narrow_blocks_give_the_same_bits_as_wide_ones(monkeypatch):
     g = random_graph(60, 300)
     wide = GraphFilter().transform(g)
-    monkeypatch.setattr("tuplet.filters._run.WORK", 1)
+    monkeypatch.setattr("tuplet.filters.widths.WORK", 1)
     assert np.array_equal(GraphFilter().transform(g), wide)
 
 

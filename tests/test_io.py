@@ -292,3 +292,36 @@ def test_a_spare_column_with_a_name_is_no_weight(tmp_path: Path, ending: str) ->
     assert read_graph(path).weights is None
     assert convert(path, tmp_path / "g").weights is None
     assert read_graph(path, weight="since").weights is not None
+
+
+def test_null_labels_of_a_typed_column_are_unknown_not_a_class(tmp_path: Path) -> None:
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        table = pa.table({"id": [0, 1, 2, 3], "size": [1.0, 5.0, 2.0, 8.0]})
+        table = table.append_column("class", pa.array(["a", None, "b", "NA"]).cast(kind))
+        pq.write_table(table, tmp_path / "nodes.parquet")
+        for given in (table, tmp_path / "nodes.parquet"):
+            graph = read_graph([(0, 1), (1, 2), (2, 3)], given)
+            assert graph.label_names == ("a", "b") and graph.y is not None
+            assert graph.y.tolist() == [0, -1, 1, -1] and graph.label_column == "class"
+
+
+def test_ids_in_another_column_than_the_first_are_pointed_at(tmp_path: Path) -> None:
+    edges = [("x7", "x8"), ("x8", "x9")]
+    frame = pd.DataFrame({"number": ["x7", "x8", "x9"], "size": [1.0, 5.0, 2.0]})
+    frame.to_csv(tmp_path / "nodes.csv")  # the index comes first
+    with pytest.raises(InputError, match=r"Column 'number' holds 3 of 3 ids of the edges: id='number'"):
+        read_graph(edges, tmp_path / "nodes.csv")
+    assert read_graph(edges, tmp_path / "nodes.csv", id="number").feature_names == ("size",)
+    again = pd.DataFrame({"size": [1.0, 1.0, 2.0], "number": ["x7", "x8", "x9"]})
+    again.to_parquet(tmp_path / "nodes.parquet")
+    with pytest.raises(InputError, match=r"more than once in the features \(column 'size'\).*another id column: id="):
+        read_graph(edges, tmp_path / "nodes.parquet")
+
+
+def test_the_label_column_is_known_wherever_it_was_found(tmp_path: Path) -> None:
+    edges, nodes = [(0, 1), (1, 2)], {"id": [0, 1, 2], "size": [1.0, 5.0, 2.0], "y": ["a", "b", "a"]}
+    assert read_graph(edges, nodes).label_column == "y"
+    assert read_graph(edges, labels={"id": [0, 1, 2], "kind": ["a", "b", "a"]}).label_column == "kind"
+    assert read_graph(edges).label_column == ""
+    stored = save_graph(read_graph(edges, nodes), tmp_path / "store")
+    assert read_graph(stored).label_column == "y"

@@ -133,3 +133,9 @@ def test_names_are_no_categories_unless_asked_for() -> None:
         read_graph(edges, table)
     assert read_graph(edges, table, categorical=["name"], scale=False).n_features == n
     assert read_graph(edges, table, categorical=["name"]).n_features == 256
+
+
+def test_the_ids_cannot_be_the_label() -> None:
+    nodes = {"id": ["a", "b", "c"], "v": [1, 2, 3]}
+    with pytest.raises(InputError, match="Column 'id' holds the ids, so it cannot be the label"):
+        read_graph([("a", "b"), ("b", "c")], nodes, label="id")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import mmap
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tuplet.io._text
 from tuplet import InputError, read_graph
@@ -107,16 +110,45 @@ def test_a_file_that_expands_beyond_reason_is_refused(tmp_path: Path, monkeypatc
         read_graph(tmp_path / "e.csv.gz")
 
 
-@pytest.mark.parametrize("pack", ["gzip", "zstd", "bz2"])
-def test_packed_files_and_streams_are_known_by_their_first_bytes(tmp_path: Path, pack: str) -> None:
-    text = b"source,target\na,b\nb,c\n"
+def packed(text: bytes, pack: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, pack) as stream:
         stream.write(text)
-    packed = sink.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd", "bz2"])
+def test_a_packed_file_that_breaks_off_keeps_no_memory(tmp_path: Path, pack: str) -> None:
+    statm, path = Path("/proc/self/statm"), tmp_path / "edges.csv"
+    if not statm.is_file():
+        pytest.skip("the address space of a process is read from /proc")
+    text = "".join(f"{i},{i * 7 % 1000}\n" for i in range(1000)).encode()
+    path.write_bytes(packed(text, pack)[:-20])
+
+    def pages_after(times: int) -> int:
+        for _ in range(times):
+            with pytest.raises(InputError, match="cannot be read to its end"):
+                read_graph(path)
+        return int(statm.read_text().split()[0])
+
+    before = pages_after(8)
+    grown = (pages_after(40) - before) * mmap.PAGESIZE
+    assert grown < 10 * tuplet.io._text.BLOCK
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd", "bz2"])
+def test_packed_files_and_streams_are_known_by_their_first_bytes(tmp_path: Path, pack: str) -> None:
+    text = b"source,target\na,b\nb,c\n"
+    data = packed(text, pack)
     expected = read_graph(io.BytesIO(text)).fingerprint()
-    assert read_graph(io.BytesIO(packed)).fingerprint() == expected
-    assert both(tmp_path, packed, "e.csv").fingerprint() == expected
-    cut = packed[: len(packed) // 2]
+    assert read_graph(io.BytesIO(data)).fingerprint() == expected
+    assert both(tmp_path, data, "e.csv").fingerprint() == expected
     with pytest.raises(InputError):
-        read_graph(io.BytesIO(cut))
+        read_graph(io.BytesIO(data[: len(data) // 2]))
+
+
+@given(st.text('",\n a', max_size=40), st.integers(0, 40))
+def test_open_quotes_are_those_found_quote_by_quote(text: str, cut: int) -> None:
+    data = text.encode()
+    cut = min(cut, len(data))
+    assert tuplet.io._text._open_quote(data, cut, ord(",")) == tuplet.io._text._stepped(data, cut, ord(","))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 
 import tuplet.rows.kmeans as km
@@ -149,3 +150,19 @@ def test_a_group_without_rows_keeps_a_mean_of_zero() -> None:
     means = group_means(np.ones((3, 2), np.float32), np.array([0, 0, 2]), 3)
     assert np.array_equal(means, [[1, 1], [0, 0], [1, 1]])
     assert isinstance(of_any_size(np.eye(3, dtype=np.float32), Clusters(np.zeros(3, np.int64), np.eye(3))), Clusters)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_a_gpu_finds_the_clusters_of_the_cpu(unit_rows: bool) -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((12, 20)).astype(np.float32)
+    which = rng.integers(12, size=40_000)
+    rows = centres[which] + 0.2 * rng.standard_normal((40_000, 20)).astype(np.float32)
+    cpu = kmeans(rows, 12, n_init=8, unit_rows=unit_rows, device="cpu")
+    gpu = kmeans(rows, 12, n_init=8, unit_rows=unit_rows, device="cuda")
+    assert gpu.inertia == pytest.approx(cpu.inertia, rel=1e-3)
+    assert np.mean(gpu.labels == cpu.labels) > 0.999
+    scaled = rows / np.linalg.norm(rows, axis=1, keepdims=True) if unit_rows else rows
+    naive = np.square(scaled - gpu.centres[gpu.labels]).sum()
+    assert gpu.inertia == pytest.approx(float(naive), rel=1e-3)

@@ -63,7 +63,7 @@ def test_unlabelled_papers_are_unknown(tmp_path: Path) -> None:
 def test_edges_in_small_blocks_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = ogb.numbers(m=500)
     archive = ogb.write_binary_layout(tmp_path / "papers", data)
-    monkeypatch.setattr("tuplet.datasets.ogb._BLOCK", 7)
+    monkeypatch.setattr("tuplet.datasets.ogb.BLOCK", 7)
     assert convert_ogb(archive, tmp_path / "g").fingerprint() == twin(data).fingerprint()
 
 
@@ -221,3 +221,91 @@ def test_wikics_and_heterophilous_files(
         g = load_dataset(name)
         assert g.fingerprint() == twin(data).fingerprint()
         np.testing.assert_array_equal(split_nodes(g, split="official").val, np.sort(data["split"]["valid"]))
+
+
+@pytest.mark.parametrize("name", ["flickr", "reddit"])
+def test_flickr_and_reddit_are_downloaded_checked_and_read(
+    name: str, server: tuple[str, Path], small_entry: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("TUPLET_DATA", raising=False)
+    url, web = server
+    data = ogb.numbers()
+    archive = ogb.packed({"flickr": ogb.write_flickr, "reddit": ogb.write_reddit}[name](web / name, data))
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    small_entry(name, url=url, files={archive.name: "0" * 64})
+    with pytest.raises(InputError, match="expected 0000"):
+        load_dataset(name)
+    assert list((tmp_path / "cache").iterdir()) == []
+    small_entry(name, url=url, files={archive.name: digest})
+    g = load_dataset(name)
+    assert g.fingerprint() == twin(data).fingerprint() and g.name == name
+    np.testing.assert_array_equal(g.y, data["y"])
+    split = split_nodes(g, split="official")
+    for mine, theirs in zip((split.train, split.val, split.test), ("train", "valid", "test")):
+        np.testing.assert_array_equal(mine, np.sort(data["split"][theirs]))
+    assert "no licence is known" in caplog.text
+
+
+def test_a_cut_off_reddit_is_refused(tmp_path: Path) -> None:
+    from tuplet.datasets.reddit import convert_reddit
+
+    folder = ogb.write_reddit(tmp_path / "reddit", ogb.numbers())
+    raw = (folder / "reddit_graph.npz").read_bytes()
+    (folder / "reddit_graph.npz").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(InputError, match="Get it again"):
+        convert_reddit(folder, tmp_path / "g")
+    (folder / "reddit_graph.npz").unlink()
+    with pytest.raises(InputError, match=r"has no reddit_graph\.npz"):
+        convert_reddit(folder, tmp_path / "g")
+    assert not (tmp_path / "g").exists()
+
+
+def test_every_dataset_tells_its_licence_and_sizes() -> None:
+    for name, entry in datasets().items():
+        assert entry.licence and entry.nodes > 0 and entry.edges > 0 and entry.features > 0, name
+        assert entry.content or entry.cited, f"{name}: who states licence and sizes?"
+
+
+def test_a_download_tells_how_far_it_is(
+    server: tuple[str, Path], small_entry: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tuplet.datasets import fetch_dataset
+
+    monkeypatch.delenv("TUPLET_DATA", raising=False)
+    url, web = server
+    ogb.packed(ogb.write_csv_layout(web / "arxiv", ogb.numbers()))
+    small_entry("ogbn-arxiv", url=url)
+    told: list[tuple[str, float]] = []
+    fetch_dataset("ogbn-arxiv", progress=lambda phase, done: told.append((phase, done)))
+    assert ("download", 1.0) in told and told[-1][1] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_benchmarks_run_from_end_to_end_beside_the_published_numbers(
+    layout: str, tmp_path: Path, small_entry: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a small archive in the folder TUPLET_DATA; where the real one lies there, the same commands read it."""
+    from typer.testing import CliRunner
+
+    from tuplet.cli import app
+
+    name, folder = NAMES[layout], Path(__file__).parent.parent / "benchmarks" / "ogb"
+    data = ogb.numbers(300, 1500, 8) | ({"unlabelled": np.arange(30, 200)} if layout.endswith("bin") else {})
+    small_entry(name, nodes=300, features=8)
+    monkeypatch.setenv("TUPLET_DATA", str(tmp_path / "data"))
+    ogb.packed(LAYOUTS[layout](tmp_path / "data" / layout, data))
+    spec = folder / f"{name.removeprefix('ogbn-')}.toml"
+    rows = str(tmp_path / "rows.jsonl")
+    made = CliRunner().invoke(
+        app, ["bench", "run", str(spec), "--seeds", "1", "--out", rows, "--device", "cpu", "-q"]
+    )
+    assert made.exit_code == 0, made.output
+    assert "error" not in Path(rows).read_text()
+    told = CliRunner().invoke(
+        app, ["bench", "report", rows, "--published", str(folder / "published"), "-o", str(tmp_path / "page.md")]
+    )
+    assert told.exit_code == 0, told.output
+    kmeans = {"ogbn-arxiv": "16.95", "ogbn-mag": "7.09", "ogbn-products": "21.23", "ogbn-papers100M": "15.16"}[name]
+    assert kmeans in (tmp_path / "page.md").read_text()

@@ -50,7 +50,7 @@ def test_a_model_of_0_1_gives_the_vectors_it_gave(name: str, expected: dict[str,
 
 def test_a_checkpoint_of_0_1_resumes(tmp_path: Path, expected: dict[str, np.ndarray]) -> None:
     shutil.copytree(V0_1 / "checkpoint", tmp_path / "checkpoint")
-    model = tuplet.DMATi(layers=(8, 4), max_steps=12, batch_size=16, seed=1, device="cpu")
+    model = tuplet.DMATi(layers=(8, 4), alpha=0.15, max_steps=12, batch_size=16, seed=1, device="cpu")
     steps = []
     model.fit(
         stored(),

@@ -19,12 +19,14 @@ from tuplet import Graph, InputError
 from tuplet._check import MissingExtraError
 from tuplet.cli import app
 from tuplet.graph.synth import block_model
+from tuplet.io.folder import save_graph
 from tuplet.io.vectors import Vectors, read_vectors, write_vectors
 from tuplet.pages import layout, report
 from tuplet.pages._file import read_page
 from tuplet.pages.colours import group_colours, seen
 from tuplet.pages.features import column_facts, stored_columns, telling_features
-from tuplet.pages.gather import class_table, edge_matrix
+from tuplet.pages.tables import class_table, edge_matrix
+from tuplet.pages.training import training_facts
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -66,7 +68,7 @@ def test_names_from_data_stay_text_and_nothing_comes_from_the_network(tmp_path: 
     path = report(g.x, g, tmp_path / "r.html", title=SCRIPT)
     page = path.read_text()
     assert page.count(SCRIPT) == 0
-    assert page.count("<script") == len(re.findall(r"<script(?: type=\"[\w/]+\" id=\"\w+\")?>", page)) == 4
+    assert page.count("<script") == len(re.findall(r"<script(?: type=\"[\w/]+\" id=\"\w+\")?>", page)) == 5
     facts, _ = read_page(path)
     assert facts["ids"][0] == SCRIPT == facts["title"] == facts["classes"][0]["name"]
     assert "default-src 'none'" in page and not re.findall(r"(?:src|href)=\"(?!data:|#)", page)
@@ -90,6 +92,29 @@ def test_an_estimator_brings_its_clusters_settings_and_curve(tmp_path: Path) -> 
     assert run["graph fingerprint"] == g.fingerprint() and "torch" in run["versions"]
     names = [name for name, _ in facts["scores"]]
     assert names == ["accuracy", "NMI", "ARI", "macro F1", "modularity", "conductance"]
+
+
+def test_the_curve_comes_with_the_vectors_and_is_the_same_as_the_models(tmp_path: Path) -> None:
+    g = small()
+    save_graph(g, tmp_path / "g")
+    embed = ["embed", str(tmp_path / "g"), "-q", "--method", "DMAT-i", "--set", "max_steps=7", "--set", "layers=8,4"]
+    pages = [str(tmp_path / name) for name in ("direct.html", "later.html")]
+    vectors = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    runs = [[*embed, "-o", vectors[0], "--report", pages[0]], [*embed, "-o", vectors[1]]]
+    runs += [["report", vectors[0], "--graph", str(tmp_path / "g"), "-q", "-o", pages[1]]]
+    for args in runs:
+        result = CliRunner().invoke(app, args)
+        assert result.exit_code == 0, result.output
+    direct, later = (read_page(page)[0]["history"] for page in pages)
+    assert direct == later and direct["svg"].startswith("<svg") and "7 steps" in direct["text"]
+    assert Path(vectors[0]).read_bytes() == Path(vectors[1]).read_bytes()
+
+
+def test_a_foreign_record_of_training_is_no_curve() -> None:
+    good = {"step": [1, 2], "loss": [3.0, 2.0], "stopped": "fixed", "best_step": None}
+    assert training_facts(good) is not None
+    for bad in (None, {}, good | {"loss": [SCRIPT, 1]}, good | {"loss": [1.0]}, good | {"loss": [1, float("nan")]}):
+        assert training_facts(bad) is None
 
 
 def test_a_model_that_read_labels_is_marked(tmp_path: Path) -> None:
@@ -254,9 +279,10 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="not a report of tuplet"):
             report(g.x, g, tmp_path / "r.html", like=tmp_path / "old.html")
     page = report(g.x, g, tmp_path / "ok.html")
-    (tmp_path / "old.html").write_text(page.read_text().replace('id="arrays">', 'id="arrays">AAAA'))
-    with pytest.raises(InputError, match="not a report of tuplet"):
-        report(g.x, g, tmp_path / "r.html", like=tmp_path / "old.html")
+    for part in ("first", "rest"):
+        (tmp_path / "old.html").write_text(page.read_text().replace(f'id="{part}">', f'id="{part}">AAAA'))
+        with pytest.raises(InputError, match="not a report of tuplet"):
+            report(g.x, g, tmp_path / "r.html", like=tmp_path / "old.html")
 
 
 def test_the_verb_writes_a_page_beside_names_with_spaces(tmp_path: Path) -> None:

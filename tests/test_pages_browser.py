@@ -58,7 +58,7 @@ def picture(driver: Any, name: str) -> None:
         path = IMAGES / f"report-{name}.png"
         driver.save_screenshot(str(path))
         with Image.open(path) as image:
-            image.convert("RGB").quantize(128).save(path, optimize=True)
+            image.convert("RGB").save(path, optimize=True)  # fewer colours would no longer match the legend
 
 
 def text_of(driver: Any, element: str) -> str:
@@ -74,11 +74,7 @@ def test_the_report_of_cora_answers_mouse_keys_and_search(browser: Any, cora: Pa
     assert wait_for(browser, "map.plot.get('isPointsDrawn')")
     picture(browser, "map")
 
-    x, y = wait_for(browser, "map.plot.getScreenPosition(9)")
-    size = plot.size
-    offset = (int(x - size["width"] / 2), int(y - size["height"] / 2))
-    ActionChains(browser).move_to_element_with_offset(plot, *offset).perform()
-    wait_for(browser, "!document.getElementById('tip').hidden")
+    offset = tip_over(browser, 9)
     assert "confidence" in text_of(browser, "tip") and "class:" in text_of(browser, "tip")
     ActionChains(browser).move_to_element_with_offset(plot, *offset).click().perform()
     wait_for(browser, "map.selected >= 0")
@@ -132,24 +128,62 @@ def test_the_report_of_cora_answers_mouse_keys_and_search(browser: Any, cora: Pa
     assert asked == [cora.as_uri()]
 
 
-def test_a_hundred_thousand_nodes_can_be_used_soon_after_opening(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n = 100_000
+def test_without_webgl_everything_but_the_map_works(cora: Path, tmp_path: Path) -> None:
+    from selenium.webdriver import Keys
+
+    with chromium(tmp_path, "--disable-3d-apis") as driver:
+        opened(driver, cora)
+        assert "no WebGL" in driver.find_element("id", "no-webgl").text
+        driver.find_element("id", "search").send_keys("alert", Keys.ENTER)
+        assert driver.find_element("css selector", "#node h2").text == SCRIPT
+        assert text_of(driver, "spoken").startswith(SCRIPT)
+        assert len(driver.find_elements("css selector", "#cards article")) == 7
+        assert len(driver.find_elements("css selector", "#legend button")) == 7
+
+
+def large_page(path: Path, monkeypatch: pytest.MonkeyPatch, n: int = 100_000) -> Path:
+    """The report of 10^5 named nodes; the page, not the layout, is on trial, so that places are made up."""
     graph = block_model([n // 10] * 10, mean_degree=8, n_features=16, seed=0)
+    graph = graph.with_(ids=np.array([f"node {i:05}" for i in range(n)]))
     rng = np.random.default_rng(0)
     near = (rng.integers(n, size=(n, 30)), np.full((n, 30), 0.5, np.float32))
     places = (rng.normal(size=(n, 2)) / 5 + rng.normal(size=(10, 2))[graph.y] / 3).clip(-1, 1).astype(np.float32)
-    monkeypatch.setattr(
-        "tuplet.pages.gather.near_rows", lambda *_, **__: near
-    )  # the page, not the layout, is on trial
+    monkeypatch.setattr("tuplet.pages.gather.near_rows", lambda *_, **__: near)
     monkeypatch.setattr("tuplet.pages.gather.map_nodes", lambda *_, **__: places)
     monkeypatch.setattr(layout, "check_layout", lambda n: None)
-    page = report(np.asarray(graph.x), graph, tmp_path / "large.html", clusters=graph.y)
-    ready = opened(browser, page)
-    sys.stderr.write(f"10^5 nodes: {page.stat().st_size / 1e6:.1f} MB, usable {ready / 1000:.1f} s after opening\n")
+    return report(np.asarray(graph.x), graph, path, clusters=graph.y)
+
+
+def test_a_hundred_thousand_nodes_can_be_used_within_three_seconds(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = large_page(tmp_path / "large.html", monkeypatch)
+    before = os.getloadavg()[0]
+    opened(browser, page)
+    # Milliseconds since the page was asked for, once its map and all that follows stand on the screen.
+    frames = (
+        "const done = arguments[0], frame = requestAnimationFrame; frame(() => frame(() => done(performance.now())))"
+    )
+    usable = float(browser.execute_async_script(frames)) / 1000
+    size = page.stat().st_size / 1e6
+    sys.stderr.write(f"10^5 nodes: {size:.1f} MB, usable {usable:.1f} s after opening, load {before:.1f}\n")
+    tip_over(browser, 9)
+    assert text_of(browser, "tip").startswith("node ")  # the one on top of the heap
     browser.execute_script("selectNode(77777)")
-    assert browser.find_element("css selector", "#node h2").text == "77777"
+    assert browser.find_element("css selector", "#node h2").text == "node 77777"
     assert browser.get_log("browser") == []
-    limit = float(os.environ.get("TUPLET_OPENING_SECONDS", "60"))  # 3 on a quiet machine
-    assert ready < 1000 * limit
+    if usable >= 3 and before > 1:  # somebody else works too
+        pytest.skip(f"others kept the machine busy (load {before:.1f}): usable after {usable:.1f} s, to be 3")
+    assert usable < 3
+
+
+def tip_over(driver: Any, node: int) -> tuple[int, int]:
+    """Move the mouse over a node and wait for its tip; where it stands, from the middle of the plot."""
+    from selenium.webdriver import ActionChains
+
+    plot = driver.find_element("id", "plot")
+    x, y = wait_for(driver, f"map.plot.getScreenPosition({node})")
+    offset = (int(x - plot.size["width"] / 2), int(y - plot.size["height"] / 2))
+    ActionChains(driver).move_to_element_with_offset(plot, *offset).perform()
+    wait_for(driver, "!document.getElementById('tip').hidden")
+    return offset

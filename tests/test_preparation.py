@@ -22,7 +22,7 @@ from tuplet import load_dataset, read_graph
 from tuplet._check import InputError
 from tuplet.io.convert import convert
 from tuplet.io.preparation import Preparation
-from tuplet.io.preparation._sample import sample_rows
+from tuplet.io.preparation._sample import sample_table
 from tuplet.io.write import write_graph_tables
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def test_a_table_in_chunks_is_prepared_like_the_whole_one(cuts: list[int]) -> No
 def test_a_sample_does_not_depend_on_the_chunks() -> None:
     table, kept = pa.table({"v": np.arange(1000)}), []
     for step in (1000, 130, 7):
-        found, n = sample_rows((table.slice(i, step) for i in range(0, 1000, step)), most=50)
+        found, n = sample_table((table.slice(i, step) for i in range(0, 1000, step)), most=50)
         values = found.column("v").to_numpy()
         assert n == 1000 and len(values) == 50 and (np.diff(values) > 0).all()
         kept.append(values.tolist())
@@ -348,3 +348,45 @@ def test_a_csv_in_memory_and_on_disk_has_the_same_roles(tmp_path: Path) -> None:
     assert {"size": "number", "until": "date", "note": "text", "same": "constant"}.items() <= roles.items()
     assert g.y is not None and "class" not in "".join(g.feature_names)
     assert stored.fingerprint() == g.fingerprint() and stored.preparation.lines() == g.preparation.lines()
+
+
+@pytest.mark.parametrize(
+    ("form", "order"),
+    [("%d.%m.%Y", "day"), ("%d/%m/%Y", "day"), ("%m/%d/%Y", "month"), ("%d-%m-%Y", "day"), ("%Y/%m/%d", "year")],
+)
+@pytest.mark.parametrize("time", ["", " 9:05", " 10:00:00 PM"])
+def test_dates_are_read_in_the_order_that_their_numbers_tell(form: str, order: str, time: str) -> None:
+    days = [datetime.date(2018, 1, 1) + datetime.timedelta(days=17 * i) for i in range(60)]
+    texts = pa.table({"when": [day.strftime(form) + time for day in days[:-1]] + ["NA"]})
+    typed = pa.table({"when": pa.array([*days[:-1], None])})
+    found = Preparation.fit_table(texts)
+    assert found.lines()[0].role == "date" and found.columns[0].encoder.order == order  # type: ignore[union-attr]
+    np.testing.assert_array_equal(found.transform(texts), Preparation.fit_table(typed).transform(typed))
+    again = Preparation.from_json(json.loads(json.dumps(found.to_json())))
+    part = texts.slice(0, 1)  # 1.1.2018 alone would not tell
+    np.testing.assert_array_equal(again.transform(part), found.transform(texts)[:1])
+
+
+def test_dates_that_could_be_read_in_two_ways_are_refused() -> None:
+    table = pa.table({"when": [f"{i % 12 + 1:02d}/{i % 7 + 1:02d}/2020" for i in range(40)]})
+    with pytest.raises(InputError, match=r"day and month cannot be told apart.*roles=\{'when': 'category'\}"):
+        Preparation.fit_table(table)
+    assert Preparation.fit_table(table, roles={"when": "category"}).lines()[0].role == "category"
+
+
+def test_a_day_that_is_none_is_named_with_its_row() -> None:
+    texts = [f"{i % 28 + 1:02d}.02.2020" for i in range(40)]
+    found = Preparation.fit_table(pa.table({"when": texts}))
+    with pytest.raises(InputError, match=r"day before month, but row 2 holds '30\.02\.2020'"):
+        found.transform(pa.table({"when": ["29.02.2020", "30.02.2020"]}))
+
+
+def test_dates_and_left_out_columns_of_a_text_file_are_no_odd_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 28 + 1:02d}.{i % 12 + 1:02d}.2021,{i}%\n" for i in range(40))
+    (tmp_path / "nodes.csv").write_text("id,when,share\n" + rows)
+    edges = [(i, (i + 1) % 40) for i in range(40)]
+    with pytest.raises(InputError, match=r"column 'share', holds '0%': a number in a form that is not read"):
+        read_graph(edges, tmp_path / "nodes.csv")
+    for options in ({"exclude": ["share"]}, {"columns": ["when"]}):
+        graph = read_graph(edges, tmp_path / "nodes.csv", **options)  # type: ignore[arg-type]
+        assert graph.feature_names == ("when:trend", "when:sin", "when:cos")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tuplet import DMATi, InputError, load, read_graph
+from tuplet.io.convert import convert
 
 KINDS = ["oak", "ash", "elm"]
 
@@ -79,6 +80,83 @@ def test_options_that_would_not_be_used_are_refused(model):
         read_graph(tables(30, 1)[0], preparation=model)
     with pytest.raises(InputError, match=r"preparation must be a fitted model"):
         read_graph(*tables(30, 1), preparation="model")
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A second table beside its edges, with sizes of another range and a level that the first does not know."""
+    edges, nodes = tables(60, 1, factor=50.0)
+    nodes.loc[:19, "code"] = "77"
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    return tmp_path / "edges.csv", tmp_path / "nodes.csv"
+
+
+@pytest.mark.parametrize("missing", ["role", "mean"])
+def test_convert_takes_the_preparation_of_another_graph_as_read_graph_does(second, model, tmp_path, missing):
+    made = model.preparation_
+    read = read_graph(*second, preparation=made, missing=missing)
+    stored = convert(second[0], tmp_path / "store", features=second[1], preparation=made, missing=missing)
+    np.testing.assert_array_equal(dense(stored.x), dense(read.x))
+    np.testing.assert_array_equal(stored.y, read.y)
+    assert stored.feature_names == read.feature_names == model.feature_names_in_
+    assert stored.preparation.makes_same(made)
+    anew = convert(second[0], tmp_path / "anew", features=second[1], label="kind")
+    assert not stored.preparation.makes_same(anew.preparation)
+    np.testing.assert_array_equal(model.transform(stored), model.transform(read))
+
+
+def test_a_graph_serves_as_the_preparation_of_another(second, model):
+    first = read_graph(*tables(40, 0), label="kind")
+    by_graph, by_model = (read_graph(*second, preparation=one) for one in (first, model))
+    np.testing.assert_array_equal(dense(by_graph.x), dense(by_model.x))
+    with pytest.raises(InputError, match="This Graph does not come from a table"):
+        read_graph(*second, preparation=first.with_(preparation=None))
+
+
+def test_what_is_not_known_is_told_once_for_all_chunks(second, model, caplog):
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(pd.read_csv(second[1], dtype={"code": str}), preserve_index=False)
+    with caplog.at_level(logging.WARNING, logger="tuplet"):
+        parts = list(model.preparation_.chunks([table.slice(0, 20), table.slice(20)], new=True))
+    assert [len(blocks[0].missing) for blocks in parts] == [20, 40]
+    assert [record.getMessage() for record in caplog.records] == [
+        "column 'code': 20 of 60 values are not known and are ignored (33%)"
+    ]
+
+
+def test_an_interrupted_conversion_does_not_go_on_with_another_preparation(second, model, tmp_path):
+    other = read_graph(*tables(40, 5, factor=3.0), label="kind").preparation
+
+    def stop(phase: str, fraction: float) -> None:
+        if phase == "edges":
+            raise KeyboardInterrupt
+
+    options = {"features": second[1], "missing": "role"}
+    with pytest.raises(KeyboardInterrupt):
+        convert(second[0], tmp_path / "store", **options, preparation=model, progress=stop)
+    assert (tmp_path / ".store.work").is_dir()
+    stored = convert(second[0], tmp_path / "store", **options, preparation=other)
+    np.testing.assert_array_equal(dense(stored.x), dense(read_graph(*second, preparation=other).x))
+
+
+def test_the_flag_preparation_names_a_model_or_a_graph_folder(second, model, tmp_path, run):
+    model.save(tmp_path / "model")
+    edges, nodes = (str(path) for path in second)
+    expected = dense(read_graph(*second, preparation=model).x)
+    for i, place in enumerate(("model", "store-0")):
+        out = tmp_path / f"store-{i}"
+        done = run("convert", edges, str(out), "-f", nodes, "--preparation", str(tmp_path / place), "-q")
+        assert done[0] == 0, done
+        np.testing.assert_array_equal(dense(read_graph(out).x), expected)
+    (tmp_path / "graph.toml").write_text('edges = "edges.csv"\nfeatures = "nodes.csv"\npreparation = "model"\n')
+    vectors = tmp_path / "v.npy"
+    assert run("embed", str(tmp_path / "graph.toml"), "--method", "FilterSVD", "-q", "-o", str(vectors))[0] == 0
+    code, _, error = run("info", edges, "-f", nodes, "--preparation", str(tmp_path / "model"), "--no-scale")
+    assert code and "--no-scale has nothing to work on: that was decided when the preparation was learned" in error
+    code, _, error = run("embed", edges, "-f", nodes, "--model", str(tmp_path / "model"), "--preparation", "x")
+    assert code and "--preparation would not be used" in error
 
 
 def test_codes_stay_texts_in_a_text_file(model, tmp_path):

@@ -16,6 +16,7 @@ from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
 from tuplet.metrics import accuracy
+from tuplet.models._choose_k import Candidate, Choice
 from tuplet.models._self_labels import confident
 from tuplet.models._spectrum import filtered_rows, fit_spectrum, rarity
 from tuplet.models.selfdmat import SelfDMAT
@@ -79,6 +80,29 @@ def test_the_number_of_clusters_is_chosen_without_labels(blocks: Graph) -> None:
     assert model.n_clusters_ == 3 == len(np.unique(model.labels_))
     assert model.k_range_[0] == 3 and model.k_scores_[3] >= 0.95 * max(model.k_scores_.values())
     assert np.array_equal(model.labels_, SelfDMAT(max_steps=2).fit(blocks.with_(y=None)).labels_)
+
+
+@pytest.mark.parametrize("k", [2, 5, 12, 45, pytest.param(100, marks=pytest.mark.slow)])
+def test_two_to_a_hundred_even_groups_lie_in_the_range(k: int) -> None:
+    n = max(1200, 40 * k)
+    graph = block_model([n // k] * k, n_features=600, words=20, signal=1.5, structure=0.85, mean_degree=10, seed=k)
+    model = SelfDMAT(max_steps=1, n_init=1, detail=16).fit(graph.with_(y=None))
+    low, high = model.k_range_
+    near = [row["k"] for row in model.k_table_ if abs(row["k"] - k) <= max(1, k // 6)]
+    assert low <= model.n_clusters_ <= high and any(low <= other <= high for other in near)
+    assert {"k", "score", "agreement", "smallest", "largest"} <= model.k_table_[0].keys()
+
+
+def test_groups_that_are_not_there_leave_it_unsure(caplog: pytest.LogCaptureFixture) -> None:
+    graph = random_graph(n=400, f=30)
+    model = SelfDMAT(max_steps=1, n_init=1).fit(graph)
+    assert not model.k_sure_ and "does not say it clearly" in caplog.text
+
+
+@pytest.mark.parametrize(("agreement", "upper", "sure"), [(0.95, 4, True), (0.5, 4, False), (0.95, 6, False)])
+def test_halves_that_disagree_or_a_wide_range_leave_it_unsure(agreement: float, upper: int, sure: bool) -> None:
+    candidate = Candidate(4, 0.5, 0.5, 0.5, agreement, 0.1, 0.4)
+    assert Choice(4, (4, upper), (candidate,)).sure is sure
 
 
 def test_edges_that_join_unlike_nodes_are_told(blocks: Graph, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from tests import servers
 from tuplet import InputError, load_dataset, read_graph
 from tuplet.cli import app
 from tuplet.graph import Graph
-from tuplet.io import remote, sources
+from tuplet.io import _duckdb, _postgres, remote, vectors
 from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.sources import open_source, shown, split_uri
@@ -121,7 +122,37 @@ def test_duckdb_is_streamed_in_batches() -> None:
     source = open_source("duckdb:?query=select range as source, range + 1 as target from range(1000000)")
     for _ in range(2):
         sizes = [batch.num_rows for batch in pa.RecordBatchReader.from_stream(source)]
-        assert sum(sizes) == 10**6 and max(sizes) <= sources.ROWS
+        assert sum(sizes) == 10**6 and max(sizes) <= _duckdb.ROWS
+
+
+def test_vectors_written_in_sql_are_features() -> None:
+    """DuckDB takes [1.5, 2.0] for decimals."""
+    pytest.importorskip("duckdb", reason="extra [stores] is not installed")
+    people = "duckdb:?query=select unnest(['ann', 'bob', 'cy', 'dan']) as id, [1.5, 2.0] as place"
+    g = read_graph(EDGES, people, scale=False)
+    assert g.n_features == 2 and np.asarray(g.x)[0].tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("query", ["from range(2000) t(i) where random() < 0.5", "from range(2000) t(i)"])
+def test_rows_that_change_between_the_passes_are_refused(query: str, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="extra [stores] is not installed")
+    pairs = "i as source, i + 1 as target" if "random" in query else "(random() * 1e9)::bigint as source, i as target"
+    with pytest.raises(InputError, match="changed between the two passes"):
+        convert(f"duckdb:?query=select {pairs} {query}", tmp_path / "g")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_duckdb_spills_to_the_temporary_folder(
+    database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A query that sorts more than DuckDB may hold is answered, and nothing is left beside the user's file."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    asked = "select i as source, i + 1 as target, repeat('x', 40) as pad from range(6000000) t(i) order by hash(i)"
+    source = open_source(f"duckdb:{database}?query={asked}")
+    assert pa_rows(source) == 6 * 10**6
+    assert [path.name for path in database.parent.iterdir()] == ["graph.duckdb"]
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_the_command_line_reads_duckdb(database: Path, tmp_path: Path) -> None:
@@ -188,7 +219,7 @@ def test_wrong_credentials_are_refused_at_once_without_the_password(base: str) -
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("adbc_driver_postgresql", reason="extra [stores] is not installed")
-    monkeypatch.setattr(sources, "PAUSE", 0.01)
+    monkeypatch.setattr(_postgres, "PAUSE", 0.01)
     with pytest.raises(InputError, match=r"cannot be reached, or the connection was lost 3 times"):
         read_graph("postgresql://a:secret@127.0.0.1:1/x?table=edges")
     assert caplog.text.count("trying again") == 2 and "secret" not in caplog.text
@@ -196,7 +227,7 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
 def test_a_lost_connection_is_made_again(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another session ends ours in the middle of the query, once; the second attempt gives all rows."""
-    monkeypatch.setattr(sources, "PAUSE", 0.01)
+    monkeypatch.setattr(_postgres, "PAUSE", 0.01)
     asked = "select source, target, case when source = 1000 then pg_sleep(1)::text end as nap from long"
     killer = threading.Timer(0.5, lambda: _end_others(base))
     killer.start()
@@ -208,7 +239,7 @@ def test_a_lost_connection_is_made_again(base: str, monkeypatch: pytest.MonkeyPa
 def test_a_connection_that_is_lost_each_time_leaves_nothing(
     base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sources, "PAUSE", 0.01)
+    monkeypatch.setattr(_postgres, "PAUSE", 0.01)
     over = threading.Event()
 
     def keep_ending() -> None:
@@ -315,6 +346,33 @@ def test_what_is_not_there_is_told(bucket: str, monkeypatch: pytest.MonkeyPatch)
         read_graph("s3://nobucket123/none.csv")
     with pytest.raises(InputError, match="Protocol not known: foo"):
         read_graph("foo://x/e.csv")
+
+
+def test_a_target_that_cannot_be_written_is_told_before_the_work(bucket: str) -> None:
+    run = CliRunner().invoke(app, ["embed", "cora", "--method", "FilterSVD", "-o", "s3://nobucket123/v.parquet"])
+    assert run.exit_code == 1
+    with pytest.raises(InputError, match="there is no bucket 'nobucket123'"):
+        write_vectors("s3://nobucket123/v.parquet", np.eye(2, dtype=np.float32))
+
+
+def test_what_cannot_be_uploaded_is_kept_here(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server goes away between the check and the upload."""
+    for module in (remote, vectors):
+        monkeypatch.setattr(module, "check_target", lambda uri: None)
+    with pytest.raises(InputError, match=r"cannot be written .* What was made lies in") as caught:
+        write_vectors("s3://nobucket123/v.parquet", np.eye(2, dtype=np.float32))
+    kept = Path(str(caught.value).split("lies in ")[1].rstrip("."))
+    np.testing.assert_array_equal(read_vectors(kept).z, np.eye(2))
+    shutil.rmtree(kept.parent)
+
+
+@pytest.mark.parametrize("uri", ["gs://bucket/e.csv", "abfs://container@account/e.csv", "az://container/e.csv"])
+def test_other_stores_without_credentials_end_in_one_line(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot be reached from here; what is told then is tried."""
+    monkeypatch.setattr(remote, "PATIENCE", 1)
+    with pytest.raises(InputError, match=f"{uri} cannot be") as caught:
+        read_graph(uri)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
 
 
 def test_a_block_that_fails_is_read_again(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

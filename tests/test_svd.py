@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuplet._check import InputError
+from tuplet.rows import blocks as row_blocks
 from tuplet.rows import svd
 from tuplet.rows.svd import left_singular_vectors, operator_svd, orthonormal, times, transposed_times, truncated_svd
 
@@ -24,7 +25,7 @@ def low_rank(n: int = 60, f: int = 25, rank: int = 6, seed: int = 0, noise: floa
 
 @pytest.mark.parametrize("kind", ["array", "csr", "map"])
 def test_it_finds_the_singular_triples_of_lapack(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svd, "BLOCK_VALUES", 100)  # many blocks
+    monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 100)  # many blocks
     matrix = low_rank()
     rows: Any = sp.csr_array(matrix) if kind == "csr" else matrix
     if kind == "map":
@@ -79,7 +80,7 @@ def test_orthonormal_columns_span_the_same_space(n: int, c: int, seed: int) -> N
 
 
 def test_products_by_blocks_are_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svd, "BLOCK_VALUES", 30)
+    monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 30)
     rows, q = low_rank(17, 5, 3), np.ones((5, 2), np.float32)
     y = rows @ q
     for kind in (rows, sp.csr_array(rows)):

@@ -137,6 +137,21 @@ def test_theorem_1_holds_and_equals_its_formula(seed: int) -> None:
         assert sides.right_hoeffding[i] == pytest.approx(sum(terms) * math.sqrt((math.e**2 - 1) ** 2 / c))
 
 
+def test_lemma_a1_is_the_tail_of_the_gap_and_its_formula() -> None:
+    z, y = vectors()
+    t = theory.sample_tuples(z, y, size=20)
+    left = theory.theorem1(t).left
+    for epsilon in (0.05, 0.3, 2.0):
+        found = theory.lemma_a1(t, epsilon=epsilon)
+        bounds = [
+            2 * math.exp(-m * epsilon**2 / (2 * (math.e**3 - math.e) * tau**2))
+            + 2 * math.exp(-q * epsilon**2 / (2 * (math.e**3 - math.e) * (1 - share) ** 2))
+            for m, q, tau, share in zip(t.m, t.q, theory.tau0(t), t.tau_plus)
+        ]
+        assert found["share"] == pytest.approx(np.mean(left >= epsilon))
+        assert found["bound"] == pytest.approx(np.mean(bounds)) and found["share"] <= found["bound"]
+
+
 def test_theorem_2_terms_equal_their_formulas() -> None:
     z, y = vectors()
     t = theory.sample_tuples(z, y, size=12)

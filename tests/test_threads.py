@@ -7,10 +7,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+import tuplet
 import tuplet._threads as threads
+from tuplet.graph.synth import block_model
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +41,32 @@ def test_a_cgroups_quota_is_honoured(text: str, cores: int, tmp_path: Path, monk
     (tmp_path / "cpu.max").write_text(text)
     assert threads.cores() == cores
     (tmp_path / "cpu.max").unlink()
+    threads._quota_at.cache_clear()
     (tmp_path / "cpu").mkdir()
     quota = text.split()[0].replace("max", "-1")
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
     assert threads.cores() == cores
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_narrowest_of_nested_cgroups_counts(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
+    root = tmp_path / "groups"
+    monkeypatch.setattr(threads, "_GROUPS", root)
+    monkeypatch.setattr(threads, "_OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/job/step\n" if version == 2 else "7:memory:/x\n4:cpu,cpuacct:/job/step\n")
+    for path, quota in (("job/step", 900_000), ("job", 300_000), ("", -1)):
+        folder = (root if version == 2 else root / "cpu") / path
+        folder.mkdir(parents=True, exist_ok=True)
+        if version == 2:
+            (folder / "cpu.max").write_text(f"{'max' if quota < 0 else quota} 100000\n")
+        else:
+            (folder / "cpu.cfs_quota_us").write_text(str(quota))
+            (folder / "cpu.cfs_period_us").write_text("100000")
+    assert threads.cores() == 3
 
 
 def test_pieces_run_on_other_threads_and_come_back_in_order() -> None:
@@ -73,6 +99,24 @@ def test_the_libraries_pools_rest_meanwhile() -> None:
         assert all(pool["num_threads"] == 1 for pool in threadpool_info())
 
 
+PRODUCTS = """
+import torch
+from tuplet._threads import one_pool, over
+x, w = torch.rand(7, 24), torch.rand(24, 16)
+with one_pool():
+    here = (x @ w).numpy().tobytes()
+    found = set(over(lambda _: (x @ w).numpy().tobytes(), range(8), threads=2))
+raise SystemExit(0 if found == {here} else 1)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_a_product_has_the_same_bits_in_every_thread() -> None:
+    """MKL counts its threads for each caller: seven rows by two of its threads are other bits than by one."""
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    assert subprocess.run([sys.executable, "-c", PRODUCTS], timeout=60, check=False, env=env).returncode == 0
+
+
 FORK = """
 import os
 import subprocess
@@ -88,3 +132,34 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_a_forked_child_has_a_pool_of_its_own() -> None:
     assert subprocess.run([sys.executable, "-c", FORK], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("given", "seen"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_openmp_waits_passively_unless_told_otherwise(given: str | None, seen: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    env |= {"OMP_DISPLAY_ENV": "true"} | ({} if given is None else {"OMP_WAIT_POLICY": given})
+    code = "import tuplet; tuplet.TrainConfig; import torch"
+    shown = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stderr
+    assert f"OMP_WAIT_POLICY = '{seen}'" in shown
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+@pytest.mark.parametrize("make", [lambda: tuplet.SelfDMAT(3, max_steps=30), tuplet.baselines.FilterSVD])
+def test_vectors_do_not_depend_on_the_number_of_threads(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+    import torch
+
+    graph = block_model([400, 300, 200], seed=0)
+    found = []
+    for count in (1, 2):
+        monkeypatch.setenv("TUPLET_NUM_THREADS", str(count))
+        before = torch.get_num_threads(), numba.get_num_threads()
+        torch.set_num_threads(count)
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+        try:
+            with threadpool_limits(count):
+                found.append(make().fit(graph).embedding_)
+        finally:
+            torch.set_num_threads(before[0])
+            numba.set_num_threads(before[1])
+    assert np.abs(found[0] - found[1]).max() < 1e-5

@@ -128,7 +128,7 @@ def test_dmati_never_reads_labels() -> None:
 
 
 def test_length_is_in_steps_epochs_or_the_shorter_of_both() -> None:
-    assert TrainConfig().n_steps(2708) == 100
+    assert TrainConfig().n_steps(2708) == 150
     assert TrainConfig().n_steps(512 * 400) == 400  # at least one epoch
     assert TrainConfig(epochs=3).n_steps(2708) == 18
     assert TrainConfig(max_steps=7).n_steps(2708) == 7

@@ -8,17 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tests import servers
 from tuplet import InputError
 from tuplet.cli import app
-from tuplet.io import _store_postgres
+from tuplet.io import _postgres, _store_postgres, vector_stores
 from tuplet.io.vector_stores import open_store, store_neighbors
 from tuplet.io.vectors import read_vectors, write_vectors
 from tuplet.rows.neighbors import nearest
@@ -136,6 +137,60 @@ def test_a_killed_load_leaves_the_old_table(target: str) -> None:
     np.testing.assert_array_equal(read_vectors(target).z, rows(seed=2))
 
 
+@pytest.fixture
+def ended_loads(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let the server end the connection of the next so many loads, after their first batch."""
+    from tests.test_sources import execute
+
+    plain, left = _store_postgres._encoded, [0]
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where query like 'COPY%' and state = 'active'"
+
+    def encoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        rows = plain(reader)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for i, batch in enumerate(rows):
+                yield batch
+                if i == 0 and left[0]:
+                    left[0] -= 1
+                    execute(base, end)
+                    time.sleep(0.2)
+
+        return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+    monkeypatch.setattr(_store_postgres, "_encoded", encoded)
+    monkeypatch.setattr(_postgres, "PAUSE", 0.01)
+    monkeypatch.setattr(vector_stores, "BLOCK", 2**12)
+    return lambda times: left.__setitem__(0, times)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_connection_lost_during_a_load_is_made_again(
+    base: str, ended_loads: Callable[[int], None], fresh: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = base.replace("/postgres?", f"/postgres/lost{time.time_ns()}?")
+    if not fresh:
+        write_vectors(target, rows(2000), np.arange(2000))
+    ended_loads(1)
+    write_vectors(target, rows(2000, seed=1), np.arange(2000))
+    np.testing.assert_array_equal(read_vectors(target).z, rows(2000, seed=1))
+    assert caplog.text.count("trying again") == 1
+
+
+def test_a_load_that_is_lost_each_time_leaves_the_old_table(base: str, ended_loads: Callable[[int], None]) -> None:
+    target = base.replace("/postgres?", "/postgres/lost?")
+    ended_loads(3)
+    with pytest.raises(InputError, match=r"lost 3 times.*Nothing was written"):
+        write_vectors(target, rows(2000), np.arange(2000))
+    with pytest.raises(InputError, match="has no table 'lost'"):
+        read_vectors(target)
+    write_vectors(target, rows(2000), np.arange(2000))
+    ended_loads(3)
+    with pytest.raises(InputError, match="lost 3 times"):
+        write_vectors(target, rows(2000, seed=1), np.arange(2000))
+    np.testing.assert_array_equal(read_vectors(target).z, rows(2000))
+
+
 def test_a_place_that_holds_something_else(target: str, base: str, tmp_path: Path) -> None:
     if target.startswith("lance"):
         (tmp_path / "my db").mkdir()
@@ -229,6 +284,119 @@ def test_wrong_credentials_stop_a_load(base: str) -> None:
     with pytest.raises(InputError, match='role "nobody" does not exist') as caught:
         write_vectors(target, rows(), np.arange(200))
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def roles(base: str) -> Iterator[str]:
+    """The URI, with ROLE to fill in, of a server that knows `limited` (may read) and `locked` (must say `secret`)."""
+    from tests.test_sources import execute
+
+    write_vectors(base.replace("/postgres?", "/postgres/owned?"), rows(), np.arange(200))
+    execute(
+        base,
+        "create schema own",
+        "create role limited login",
+        "create role locked login password 'secret'",
+        "create table loose (id bigint, vector vector(8), cluster bigint)",
+        "create table shared (id bigint primary key, vector vector(8), cluster bigint)",
+        "create view seen as select * from owned",
+        "grant all on loose, shared to limited",
+        "grant create on schema public to locked",
+        "revoke create on schema public from public",
+    )
+    hba = Path(fetched(base, "select current_setting('hba_file')"))
+    before = hba.read_text()
+    hba.write_text("local all locked scram-sha-256\n" + before)
+    fetched(base, "select pg_reload_conf()")
+    yield base.replace("postgres:@", "ROLE@")
+    hba.write_text(before)
+    fetched(base, "select pg_reload_conf()")
+
+
+def fetched(uri: str, query: str) -> str:
+    import adbc_driver_postgresql.dbapi as driver
+
+    with driver.connect(uri) as connection, connection.cursor() as cursor:
+        cursor.execute(query)
+        return str(cursor.fetchone()[0])
+
+
+@pytest.mark.parametrize(
+    ("role", "table", "message"),
+    [
+        ("locked:wrong", "new", "password authentication failed.*Check user and password"),
+        ("limited", "new", "permission denied for schema public.*Ask the owner"),
+        ("limited", "own.new", "permission denied for schema own"),
+        ("limited", "owned", "permission denied for table owned"),
+        ("limited", "loose", "no unique.*Make `id` the primary key"),
+        ("limited", "shared", "must be owner of table shared.*only its owner may"),
+        ("postgres", "absent.new", 'schema "absent" does not exist.*Make the schema first'),
+        ("postgres", "seen", '"seen" is not a table'),
+    ],
+)
+def test_what_the_server_refuses_is_told_before_the_work(
+    roles: str, role: str, table: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = roles.replace("ROLE", role).replace("/postgres?", f"/postgres/{table}?")
+    with pytest.raises(InputError, match=message) as caught:
+        write_vectors(target, rows(), np.arange(200))
+    assert "wrong" not in str(caught.value) and "\n" not in str(caught.value)
+    monkeypatch.setattr("tuplet.cli.embed.load_graph", lambda *_, **__: pytest.fail("the graph was read"))
+    run = CliRunner().invoke(app, ["embed", "cora", "--method", "FilterSVD", "-o", target, "-q"])
+    assert run.exit_code == 1 and run.output == f"error: {caught.value}\n"
+
+
+def test_the_right_password_writes_and_reads(roles: str) -> None:
+    target = roles.replace("ROLE", "locked:secret").replace("/postgres?", "/postgres/mine?")
+    write_vectors(target, rows(), np.arange(200))
+    np.testing.assert_array_equal(read_vectors(target).z, rows())
+
+
+def test_reading_without_the_right_is_refused_in_one_line(roles: str) -> None:
+    target = roles.replace("ROLE", "limited").replace("/postgres?", "/postgres/owned?")
+    with pytest.raises(InputError, match="permission denied for table owned"):
+        read_vectors(target)
+    with pytest.raises(InputError, match="permission denied for table owned"):
+        store_neighbors(target, ["1"])
+
+
+def test_a_rehearsal_leaves_nothing_and_waits_for_nobody(base: str, caplog: pytest.LogCaptureFixture) -> None:
+    import adbc_driver_postgresql.dbapi as driver
+
+    target = base.replace("/postgres?", "/postgres/rehearsed?")
+    vector_stores.check_store(target, 8, np.arange(3))
+    with pytest.raises(InputError, match="has no table 'rehearsed'"):
+        read_vectors(target)
+    write_vectors(target, rows(), np.arange(200), metadata={"model": "kept"})
+    vector_stores.check_store(target, 8, np.arange(3))
+    assert read_vectors(target).metadata["model"] == "kept"
+    with driver.connect(base) as connection, connection.cursor() as cursor:
+        cursor.execute("lock table rehearsed in exclusive mode")
+        start = time.monotonic()
+        vector_stores.check_store(target, 8, np.arange(3))
+        assert time.monotonic() - start < 20 and "by somebody else" in caplog.text
+
+
+def test_another_width_or_kind_of_ids_is_told_before_training(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.cli._method.fit", lambda *_, **__: pytest.fail("training began"))
+    write_vectors(target, rows(), np.arange(200))
+    run = CliRunner().invoke(app, ["embed", "cora", "--method", "FilterSVD", "--dim", "7", "-o", target, "-q"])
+    assert "holds vectors of 8 numbers, these have 7" in f"{run.output}{run.exception}"
+
+
+def test_vectors_that_a_database_does_not_take_are_kept(
+    base: str, ended_loads: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended_loads(9)
+    target = base.replace("/postgres?", "/postgres/gone?")
+    run = CliRunner().invoke(app, ["embed", "cora", "--method", "FilterSVD", "-o", target, "-q"])
+    told = f"{run.output}{run.exception}"
+    (kept,) = tmp_path.glob("tuplet-vectors-*/vectors.parquet")
+    assert run.exit_code != 0 and "lost 3 times" in told and str(kept) in told.replace("\n", "")
+    assert len(read_vectors(kept).ids) == 2708
 
 
 def test_the_command_line_writes_and_asks(target: str) -> None:

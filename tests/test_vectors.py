@@ -13,7 +13,7 @@ import pytest
 import tuplet.io._vector_parts as parts
 import tuplet.io.vectors as module
 from tests.conftest import random_graph
-from tuplet import InputError
+from tuplet import InputError, load_dataset
 from tuplet.io.vectors import Vectors, align, read_vectors, write_vectors
 
 Z = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
@@ -171,3 +171,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no ending"):
         write_vectors(tmp_path / "v", Z)
     assert [p.name for p in tmp_path.rglob("*")] == ["letters", "dear.txt"]
+
+
+def test_vectors_without_ids_say_so_where_the_nodes_have_ids(tmp_path: Path) -> None:
+    g = load_dataset("cora")
+    path = write_vectors(tmp_path / "v.npy", np.ones((g.n_nodes, 2)), g)
+    with pytest.raises(InputError, match=r"for example 31336\. .*\.npy holds no ids") as error:
+        align(read_vectors(path), g)
+    assert "np." not in str(error.value)

@@ -1,0 +1,111 @@
+"""The cost model: more machines are never slower by much, what does not fit is told, numbers follow the sizes."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import Run
+from tuplet.bench.calibration import calibrate
+from tuplet.bench.estimate import Machine, Workload, estimate, workload_of
+from tuplet.filters.row_groups import halo_rows, row_bounds
+from tuplet.graph.synth import rmat
+from tuplet.io.folder import save_graph
+
+ROOT = Path(__file__).parents[1]
+LARGE = Workload(n=10**9, stored=2 * 10**10, f=128)
+BIG = Machine().with_cores(32, 256 * 10**9)
+
+
+def test_twice_the_edges_take_twice_the_products() -> None:
+    one, two = (estimate(Workload(10**6, stored, 100)).stages[0].seconds for stored in (10**8, 2 * 10**8))
+    moved = Machine().moving(4 * 10**6 * 100 * 3, 2 * 4 * 10**8)
+    assert two - moved == pytest.approx(2 * (one - moved))
+
+
+def test_more_machines_take_less_time_until_tasks_have_16_columns() -> None:
+    seconds = [estimate(LARGE, BIG, machines).stages[0].seconds for machines in (1, 2, 4, 8, 100)]
+    assert seconds[:4] == sorted(seconds[:4], reverse=True)
+    assert seconds[4] <= seconds[3] * 1.01
+
+
+def test_edges_that_do_not_fit_one_machine_are_shared_by_rows_or_told() -> None:
+    huge = Workload(n=2 * 10**9, stored=10**11, f=128)
+    for machines, word in ((1, "machines would do"), (100, "100 groups of rows")):
+        found = estimate(huge, BIG, machines)
+        assert found.fits == (machines == 100) and word in found.advice and not found.others
+    small = estimate(huge, Machine(), 1)
+    assert not small.fits and "More than 256" in small.advice
+    assert estimate(LARGE, BIG, 8).fits
+
+
+def test_a_network_decides_between_columns_and_rows() -> None:
+    """100 machines have 8 tasks of 16 columns; by rows all of them work, and exchange much."""
+    slow, fast = (BIG.with_cores(32, BIG.memory, rate) for rate in (1e8, 1e11))
+    assert "by columns" in estimate(LARGE, slow, 100).advice and "rows" in estimate(LARGE, slow, 100).others
+    assert "groups of rows" in estimate(LARGE, fast, 100).advice and "columns" in estimate(LARGE, fast, 100).others
+
+
+def test_a_slow_network_makes_one_worker_the_fastest() -> None:
+    slow, fast = (estimate(LARGE, Machine(memory=BIG.memory, network=rate), 8) for rate in (1e6, 1e11))
+    assert slow.advice.endswith("training by 1 worker") and slow.stages[1].network == 0
+    assert fast.advice.endswith("training by 8 workers") and fast.stages[1].network > 0
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_the_halo_is_that_of_the_groups(groups: int) -> None:
+    """Counted naively: the rows beyond a group's own that its edges name."""
+    graph = rmat(300, 4, seed=2)
+    bounds = row_bounds(graph, groups)
+    counts = []
+    for low, high in pairwise(bounds):
+        named = set(graph.indices[graph.indptr[low] : graph.indptr[high]].tolist())
+        counts.append(len(named - set(range(low, high))))
+    assert halo_rows(graph, groups) == max(counts)
+    x = np.ones((300, 20), np.float32)
+    assert workload_of(graph.with_(x=x), groups).halo_rows(groups) == max(counts)
+    assert max(counts) <= Workload(300, graph.n_stored, 20).halo_rows(groups) * 1.2  # as random edges would have it
+
+
+def test_the_calibrated_constants_are_within_a_factor_of_one_and_a_half_of_the_ladder() -> None:
+    """The committed rows of scripts/estimate_rungs.py --calibrate, 10^5 to 10^7 nodes."""
+    rows = [json.loads(line) for line in (ROOT / "benchmarks/cluster/estimate.jsonl").read_text().splitlines()]
+    ratios = [row["ratio"] for row in rows if row.get("rung") in ("rmat-1e5", "rmat-1e6", "rmat-1e7")]
+    assert len(ratios) == 12 and 1 / 1.5 < min(ratios) <= max(ratios) < 1.5
+
+
+def test_the_memory_of_training_does_not_grow_with_the_graph() -> None:
+    small, large = (estimate(Workload(n, 20 * n, 100)).stages[1].memory for n in (10**4, 10**8))
+    assert small == large
+
+
+def test_only_several_workers_need_a_network() -> None:
+    assert all(stage.network == 0 for stage in estimate(LARGE, BIG, 1).stages)
+    assert all(stage.network > 0 for stage in estimate(LARGE, BIG, 2).stages if stage.name != "train")
+
+
+def test_narrow_blocks_take_longer_for_a_column() -> None:
+    ratios = [BIG.hop_time(10**6, width) / BIG.hop_time(10**6) for width in (1, 4, 8, 16, 64, 128)]
+    assert ratios == sorted(ratios, reverse=True) and ratios[-2:] == [1, 1] and ratios[0] > 10
+
+
+def test_the_verb_prints_a_table_or_json(run: Run, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((200, 20), dtype=np.float32)
+    save_graph(rmat(200, 5, seed=0).with_(x=x), tmp_path / "g")
+    code, out, _ = run("estimate", str(tmp_path / "g"), "--machines", "4")
+    assert code == 0 and "filter by" in out and "the filter would take" in out and "train" in out
+    code, out, _ = run("estimate", str(tmp_path / "g"), "--machines", "4", "--network", "100GB", "--json")
+    assert code == 0 and json.loads(out)["machine"]["network"] == 100e9
+    assert run("estimate", str(tmp_path / "g"), "--network", "fast")[0] == 1
+    code, out, _ = run("estimate", str(tmp_path / "g"), "--json")
+    assert code == 0 and set(json.loads(out)["stages"]) == {"filter", "train", "embed"}
+
+
+@pytest.mark.slow
+def test_calibration_measures_positive_rates() -> None:
+    found = calibrate()
+    assert min(found.hop_ns) > 0 and min(found.train_gflops, found.embed_gflops, found.disk) > 0
