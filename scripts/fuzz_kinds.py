@@ -26,12 +26,13 @@ from tuplet.io.vectors import read_vectors, write_vectors
 
 @dataclass(frozen=True)
 class Kind:
-    """`make(folder)` writes good files, `read(folder / path)` reads them."""
+    """`make(folder)` writes good files, `read(folder / path)` reads them, the pattern `damaged` says which suffer."""
 
     name: str
     path: str
     make: Callable[[Path], Any]
     read: Callable[[Path], Any]
+    damaged: str = "**/*"
 
 
 def _graph(*, sparse: bool = False) -> Graph:
@@ -99,11 +100,6 @@ def _train(folder: Path, *, resume: bool) -> None:
     tuplet.DMATi((8, 4), max_steps=3, batch_size=16, device="cpu").fit(_graph(), checkpoint=folder, resume=resume)
 
 
-def _vectors(folder: Path) -> None:
-    graph = _graph()
-    write_vectors(folder / "v.parquet", np.eye(40, 5), graph, cluster=np.arange(40) % 4)
-
-
 def _convert(path: Path) -> None:
     convert(path, path.parent / "out.graph", features=path.parent / "nodes.csv", memory="100MB")
 
@@ -118,7 +114,75 @@ def _bench_spec(folder: Path) -> None:
 def _read_spec(path: Path) -> None:
     from tuplet.bench.spec import load_spec
 
-    load_spec(path)
+    load_spec(path).jobs()
+
+
+def _prepared(folder: Path) -> None:
+    """A graph folder and a model that know how their table's columns became features."""
+    _csv(folder)
+    cells = [
+        f"n{i:02},{i * 1.5},{'red' if i % 3 else 'blue'},2024-01-{i % 28 + 1:02},big word{i % 5}" for i in range(40)
+    ]
+    (folder / "nodes.csv").write_text("\n".join(["id,size,colour,day,words", *cells, ""]))
+    roles = {"words": "text", "day": "date"}
+    graph = tuplet.read_graph(folder / "edges.csv", folder / "nodes.csv", roles=roles)
+    save_graph(graph, folder / "g")
+    tuplet.DMATi((8, 4), max_steps=2, device="cpu").fit(graph).save(folder / "model")
+
+
+def _prepare_by_graph(folder: Path) -> None:
+    tables = folder.parent / "edges.csv", folder.parent / "nodes.csv"
+    tuplet.read_graph(*tables, preparation=open_graph(folder).preparation)
+
+
+def _prepare_by_model(folder: Path) -> None:
+    model = tuplet.load(folder)
+    model.transform(tuplet.read_graph(folder.parent / "edges.csv", folder.parent / "nodes.csv", preparation=model))
+
+
+def _vectors_as(name: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        write_vectors(folder / name, np.eye(40, 5), _graph(), cluster=np.arange(40) % 4)
+
+    return make
+
+
+def _graph_toml(folder: Path) -> None:
+    _csv(folder)
+    (folder / "graph.toml").write_text(
+        'edges = "edges.csv"\nfeatures = "nodes.csv"\nlabel = "label"\ndirected = false\nexclude = ["size"]\n'
+        '\n[roles]\ncolour = "category"\n'
+    )
+
+
+def _read_graph_toml(path: Path) -> None:
+    from tuplet.cli._graph import load_graph
+
+    load_graph(str(path))
+
+
+def _cached_rows(folder: Path) -> None:
+    (folder / "rows").mkdir()
+    _from_cache(folder / "rows")
+
+
+def _from_cache(folder: Path) -> None:
+    GraphFilter(ppr(0.5), tol=0.1, device="cpu").transform(_graph(), cache=folder)
+
+
+def _bench_rows(folder: Path) -> None:
+    from tuplet.bench.rows import append_row, new_row
+    from tuplet.bench.spec import load_spec
+
+    _bench_spec(folder)
+    for job in load_spec(folder / "spec.toml").jobs():
+        append_row(folder / "rows.jsonl", new_row(job, seconds=1.0, peak_mb=1.0, metrics={"accuracy": 70.0}))
+
+
+def _read_bench_rows(path: Path) -> None:
+    from tuplet.bench.rows import done_keys, read_rows
+
+    done_keys(read_rows(path))
 
 
 KINDS = [
@@ -135,6 +199,13 @@ KINDS = [
     Kind("model", "model", _model(lambda: tuplet.DMATi((8, 4), max_steps=2)), _load),
     Kind("model, self", "model", _model(lambda: tuplet.SelfDMAT(3, max_steps=2, layers=(8, 4), n_init=2)), _load),
     Kind("checkpoint", "run", _checkpoint, lambda folder: _train(folder, resume=True)),
-    Kind("vectors", "v.parquet", _vectors, read_vectors),
+    Kind("preparation, graph", "g", _prepared, _prepare_by_graph, "g/meta.json"),
+    Kind("preparation, model", "model", _prepared, _prepare_by_model, "model/*"),
+    Kind("filtered rows", "rows", _cached_rows, _from_cache),
+    Kind("vectors parquet", "v.parquet", _vectors_as("v.parquet"), read_vectors),
+    Kind("vectors npy", "v.npy", _vectors_as("v.npy"), read_vectors),
+    Kind("vectors csv", "v.csv", _vectors_as("v.csv"), read_vectors),
+    Kind("graph toml", "graph.toml", _graph_toml, _read_graph_toml, "graph.toml"),
     Kind("bench toml", "spec.toml", _bench_spec, _read_spec),
+    Kind("bench rows", "rows.jsonl", _bench_rows, _read_bench_rows, "rows.jsonl"),
 ]  # fmt: skip

@@ -14,11 +14,12 @@ from sklearn.preprocessing import normalize
 
 import tuplet
 from tuplet.filters.weights import ppr
+from tuplet.pages.colours import group_colours
 from tuplet.pages.style import GREY, dress, figure_of, legend, save_figure
 from tuplet.training.views import draw_views, mask_columns
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # told apart by colour-blind readers
+BLUE, RED, GREEN = group_colours(3)
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def draw_filter(graph: tuplet.Graph) -> None:
     """The weights of the hops, and cosines of pairs before and after the filter."""
     figure = figure_of(11.0, 3.2)
     axes = figure.add_subplot(1, 3, 1)
-    for alpha, colour in ((0.05, BLUE), (0.15, ORANGE), (0.4, GREEN)):
+    for alpha, colour in ((0.05, BLUE), (0.15, RED), (0.4, GREEN)):
         hops = np.arange(13)
         axes.plot(hops, alpha * (1 - alpha) ** hops, "o-", color=colour, markersize=3, label=f"alpha = {alpha}")
     dress(axes, "PageRank: the weight of each hop", "hops away", "weight")
@@ -42,7 +43,7 @@ def draw_filter(graph: tuplet.Graph) -> None:
     same, other = some_pairs(graph.y)
     for place, (z, title) in enumerate(((raw.toarray(), "Cosines of pairs: raw features"), (rows, "filtered")), 2):
         axes = figure.add_subplot(1, 3, place)
-        for pairs, colour, name in ((same, BLUE, "same class"), (other, ORANGE, "different classes")):
+        for pairs, colour, name in ((same, BLUE, "same class"), (other, RED, "different classes")):
             cosines = np.einsum("ij,ij->i", z[pairs[0]], z[pairs[1]])
             bins = np.linspace(0, 1, 41)
             axes.hist(cosines, bins, density=True, color=colour, alpha=0.6, label=name)

@@ -21,6 +21,12 @@ import tuplet
 ROOT = str(Path(tuplet.__file__).parent)
 
 
+def module_of(file: str) -> str:
+    """The module of a file of tuplet; by the file, since compiled kernels have frames without a module's name."""
+    parts = Path(file).relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "tuplet"
+
+
 class Passage:
     """The modules that calls go through, in order, each change once."""
 
@@ -30,7 +36,7 @@ class Passage:
     def note(self, frame: FrameType, event: str, argument: Any) -> None:
         """The profile function of `sys.setprofile`."""
         if event == "call" and frame.f_code.co_filename.startswith(ROOT):
-            name = frame.f_globals.get("__name__", "").removeprefix("tuplet.")
+            name = module_of(frame.f_code.co_filename)
             if not self.modules or self.modules[-1] != name:
                 self.modules.append(name)
 
@@ -55,12 +61,12 @@ def passage(work: Callable[[], Any]) -> Passage:
 
 def embed() -> None:
     """`tuplet embed cora`, in this process."""
-    from tuplet.cli import main
+    from tuplet.cli._verbs import run
 
     with tempfile.TemporaryDirectory() as folder:
         sys.argv = ["tuplet", "embed", "cora", "-o", f"{folder}/v.parquet", "-q"]
         try:
-            main()
+            run()
         except SystemExit as stop:
             assert not stop.code
 

@@ -161,7 +161,7 @@ class Search:
         graph = self.graph
         if self.task == "links":
             split = split_edges(graph, seed=split_seed)
-            rows = filtered_rows(split.graph, alpha, self.device)
+            rows = training_rows(split.graph, alpha, self.device)
             return rows, None, lambda stack: self.score_links(stack.embed(rows), split)
         rows = self.rows(alpha)
         if self.task == "clustering":
@@ -176,7 +176,7 @@ class Search:
     def rows(self, alpha: float) -> torch.Tensor:
         """The rows of the whole graph, kept for the tasks that follow."""
         if (self.name, alpha) not in KEPT:
-            KEPT[self.name, alpha] = filtered_rows(self.graph, alpha, self.device)
+            KEPT[self.name, alpha] = training_rows(self.graph, alpha, self.device)
         return KEPT[self.name, alpha]
 
     def score_clusters(self, z) -> Iterator[tuple[str, list[dict]]]:
@@ -258,7 +258,7 @@ def _mean_of(rows: list[dict]) -> dict:
     return {key: rows[0][key] for key in KEYS} | {"mean": means, "runs": len(rows)}
 
 
-def filtered_rows(graph, alpha: float, device: str) -> torch.Tensor:
+def training_rows(graph, alpha: float, device: str) -> torch.Tensor:
     """Unit features, filtered, unit again: (n, f) on the device."""
     x = scale_rows(graph.x)
     x = torch.as_tensor(x.toarray() if hasattr(x, "toarray") else x, device=device)

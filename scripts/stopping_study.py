@@ -110,7 +110,7 @@ def shuffle_table(graphs: list[str], seeds: int) -> str:
                 row_batches.BLOCK_BYTES = 64 * rows[:1].nbytes
                 row_batches.GROUP_BYTES = 8 * row_batches.BLOCK_BYTES
                 encoder = make_encoder(rows.shape[1], model.layers, seed)
-                config = TrainConfig(**{**vars(model._config()), "shuffle": shuffle})
+                config = TrainConfig(**{**vars(model.train_config()), "shuffle": shuffle})
                 train(encoder, rows, config, seed=seed)
                 scores.append(cluster_nodes(encode(encoder, rows), graph, seed=seed).values["accuracy"])
             cells.append(f"{np.mean(scores):.1f} ± {np.std(scores):.1f}")

@@ -1,0 +1,120 @@
+"""SelfDMAT from disk to disk on a graph that is made up first: seconds, and the peak of resident memory.
+
+    python scripts/embed_large.py folder --nodes 1e6 --features 256 --memory 2GB
+    python scripts/embed_large.py folder --nodes 1e7 --features 1000 --memory 8GB --kill 600   # killed, then resumed
+
+The graph: R-MAT, 20 edges a node, float16 features around one of sixteen centres. `tuplet embed` runs in a process of
+its own and writes a folder of float16 Parquet parts; --kill ends it by SIGKILL after so many seconds and goes on with
+--resume. One JSON line tells what came out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tuplet._threads import over
+from tuplet.graph.synth import rmat
+from tuplet.io.folder import write_meta
+
+CLASSES, BLOCK = 16, 2**14
+
+
+def make_store(store: Path, n: int, f: int) -> None:
+    """A graph folder: R-MAT, and features whose centre follows the node's number, as R-MAT's communities do."""
+    if store.exists():
+        return
+    unfinished = store.with_name(store.name + ".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    graph = rmat(n, 20, seed=0)
+    np.save(unfinished / "indptr.npy", graph.indptr)
+    np.save(unfinished / "indices.npy", graph.indices)
+    centres = np.random.default_rng(1).random((CLASSES, f), dtype=np.float32)
+    with (unfinished / "x.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f2", "fortran_order": False, "shape": (n, f)})
+        starts = range(0, n, BLOCK)
+        for first in range(0, len(starts), 64):
+            for block in over(lambda start: feature_block(start, n, centres), starts[first : first + 64]):
+                file.write(block.data)
+    write_meta(unfinished, f"rmat-{n}", False, (n, f), (), ())
+    unfinished.replace(store)
+
+
+def feature_block(start: int, n: int, centres: np.ndarray) -> np.ndarray:
+    rng = np.random.default_rng([2, start])
+    rows = np.arange(start, min(n, start + BLOCK))
+    noise = rng.random((len(rows), centres.shape[1]), dtype=np.float32)
+    return (0.2 * centres[rows * CLASSES // n] + noise).astype(np.float16)
+
+
+def embed(words: list[str], kill: float) -> tuple[float, int]:
+    """Seconds and exit status of the command, killed and resumed once where `kill` says so."""
+    begun = time.monotonic()
+    if kill:
+        child = subprocess.Popen(words)
+        try:
+            child.wait(kill)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            print(f"killed after {kill:.0f} s", file=sys.stderr, flush=True)
+            words = [*words, "--resume"]
+    code = subprocess.run(words, check=False).returncode
+    return time.monotonic() - begun, code
+
+
+def content(folder: Path) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(folder.iterdir()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--nodes", type=float, default=1e6)
+    parser.add_argument("--features", type=int, default=256)
+    parser.add_argument("--memory", default="", help="budget; empty: all in memory")
+    parser.add_argument("--clusters", type=int, default=16)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--kill", type=float, default=0)
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    n, place = int(options.nodes), options.folder / f"{options.nodes:g}x{options.features}"
+    begun = time.monotonic()
+    make_store(place / "store", n, options.features)
+    made = time.monotonic() - begun
+    words = [sys.executable, "-m", "tuplet.cli", "embed", str(place / "store"), "-o", f"{place / 'vectors'}/"]
+    words += ["-k", str(options.clusters), "--dtype", "float16", "--device", options.device]
+    words += ["--memory", options.memory, "--checkpoint", str(place / "steps")] if options.memory else []
+    seconds, code = embed(words, options.kill)
+    row = {
+        "nodes": n,
+        "features": options.features,
+        "memory": options.memory,
+        "made_s": round(made, 1),
+        "embed_s": round(seconds, 1),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9, 3),
+        "exit": code,
+        "threads": len(os.sched_getaffinity(0)),
+        "vectors": content(place / "vectors") if code == 0 else None,
+    }
+    print(json.dumps(row), flush=True)
+    if not options.keep:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()

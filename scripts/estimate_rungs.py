@@ -1,0 +1,82 @@
+"""The cost model against the committed rungs of the scale ladder (DMAT-i on the 2-core machine), and for clusters.
+
+python scripts/estimate_rungs.py                         with the constants of the code
+python scripts/estimate_rungs.py --calibrate -o est.jsonl    with this machine's, measured first
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from tuplet.bench.calibration import calibrate
+from tuplet.bench.estimate import Machine, Workload, estimate
+from tuplet.filters import GraphFilter
+from tuplet.filters.weights import ppr
+
+ROWS = Path(__file__).parents[1] / "benchmarks" / "results" / "scale.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calibrate", action="store_true")
+    parser.add_argument("-o", "--out", type=Path)
+    args = parser.parse_args()
+    machine = calibrate() if args.calibrate else Machine()
+    print(json.dumps(asdict(machine)))
+    found = []
+    print("| rung | stage | measured s | estimated s | ratio |\n|---|---|---|---|---|")
+    for row in map(json.loads, ROWS.read_text().splitlines()):
+        if row["method"] != "DMAT-i" or "2 cores" not in row["machine"] or "error" in row:
+            continue
+        for line in compare(row, machine):
+            found.append(line)
+            print(f"| {line['rung']} | {line['stage']} | {line['measured']:.3g} | {line['estimated']:.3g} | "
+                  f"{line['ratio']:.2f} |")  # fmt: skip
+    print_clusters(machine)
+    if args.out:
+        rows = [{"bench": "estimate", "calibrated": args.calibrate, "constants": asdict(machine)}]
+        rows += [{"bench": "estimate", "calibrated": args.calibrate, **line} for line in found]
+        args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def print_clusters(machine: Machine) -> None:
+    """Seconds of all stages on machines of 32 cores, 256 GB and 6.25 GB/s (half of 100 Gbit)."""
+    large = machine.with_cores(32, 256 * 10**9, 6.25e9)
+    print("\n| graph | machines | filter s | memory GB | network GB | train s | embed s | how |\n|" + "---|" * 8)
+    for work, name in (
+        (Workload(10**7, 4 * 10**8, 1000, layers=(64,)), "10^7 x 1000, 4*10^8 edges"),
+        (Workload(10**9, 2 * 10**10, 128, layers=(64,)), "10^9 x 128, 2*10^10"),
+        (Workload(10**9, 2 * 10**10, 1000, layers=(64,)), "10^9 x 1000, 2*10^10"),
+        (Workload(2 * 10**9, 10**11, 128, layers=(64,)), "2*10^9 x 128, 10^11"),
+    ):
+        for count in (1, 8, 100):
+            made = estimate(work, large, count)
+            first, *rest = made.stages
+            cells = [f"{first.seconds:.0f}", f"{first.memory / 1e9:.0f}", f"{first.network / 1e9:.0f}"]
+            cells += [f"{stage.seconds:.0f}" for stage in rest]
+            others = "".join(f"; by {way} {value:.0f} s" for way, value in made.others.items())
+            print(f"| {name} | {count} | {' | '.join(cells)} | {made.advice}{others} |")
+
+
+def compare(row: dict, machine: Machine) -> list[dict]:
+    settings, n = row["settings"], row["metrics"]["nodes"]
+    products = GraphFilter(ppr(settings.get("alpha", 0.1)), tol=settings["tol"]).products()
+    steps = settings["epochs"] * -(-n // settings["batch_size"])
+    size = 2 if settings.get("dtype") == "float16" else 4
+    work = Workload(n, row["metrics"]["stored_edges"], settings["n_features"], products, tuple(settings["layers"]),
+                settings["batch_size"], settings["n_views"], 0.3, steps, size)  # fmt: skip
+    stages = {stage.name: stage.seconds for stage in estimate(work, machine).stages}
+    stages["all"] = sum(stages.values())
+    measured = {**row["seconds"], "all": sum(row["seconds"][name] for name in ("filter", "train", "embed"))}
+    return [
+        {"rung": row["dataset"], "stage": name, "measured": measured[name], "estimated": round(value, 3),
+         "ratio": round(value / measured[name], 3)}
+        for name, value in stages.items()
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
