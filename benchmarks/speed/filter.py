@@ -29,8 +29,8 @@ import numpy as np  # noqa: E402  (the thread counts above must be set first)
 
 from tuplet.filters import GraphFilter  # noqa: E402
 from tuplet.filters._operator import make_operator  # noqa: E402
-from tuplet.filters._run import free_width  # noqa: E402
 from tuplet.filters.weights import custom, ppr  # noqa: E402
+from tuplet.filters.widths import free_width  # noqa: E402
 from tuplet.graph import Graph  # noqa: E402
 from tuplet.graph.synth import rmat  # noqa: E402
 

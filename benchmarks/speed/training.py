@@ -38,7 +38,7 @@ from tuplet.training.views import draw_columns, mask_columns, picks_kept, views_
 Row = dict[str, Any]
 
 
-def filtered_rows(name: str, alpha: float) -> np.ndarray:
+def training_rows(name: str, alpha: float) -> np.ndarray:
     graph = load_dataset(name)
     with unit_features(graph.x) as x:
         return GraphFilter(ppr(alpha)).transform(graph, x=x)
@@ -49,7 +49,7 @@ def views(quick: bool) -> Iterator[Row]:
     if quick:
         rows = np.random.default_rng(0).random((256, 500), dtype=np.float32)
     else:
-        rows = filtered_rows("coauthor-phy", 0.08)
+        rows = training_rows("coauthor-phy", 0.08)
     n, f = rows.shape
     batch, n_views, mask, t = (64 if quick else 512), 5, 0.1, 0.5
     steps = -(-n // batch)
@@ -175,7 +175,7 @@ def quality(quick: bool) -> Iterator[Row]:
     for seed in seeds:
         model = DMATi(seed=seed, max_steps=12 if quick else None)
         rows = model._rows(graph, None)
-        config = model._config()
+        config = model.train_config()
         encoder = make_encoder(rows.shape[1], model.layers, seed)
         n_steps, per_epoch, spent = config.n_steps(len(rows)), -(-len(rows) // config.batch_size), 0.0
 
