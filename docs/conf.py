@@ -26,6 +26,7 @@ exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["tuplet.css"]
+html_favicon = "_static/icon.svg"
 html_theme = "furo"
 html_title = f"tuplet {release}"
 html_theme_options = {"navigation_with_keys": True}
