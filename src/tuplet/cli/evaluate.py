@@ -66,10 +66,6 @@ def cluster(
             raise InputError("With --engine only the vectors are read. Leave --graph, its options and --seeds out.")
         _cluster_parts(vectors, k, out, engine, not plain_rows, seed, quiet, as_json)
         return
-    if graph is None:
-        raise InputError(
-            "--graph is needed to say what the clusters are. With --engine a folder of parts needs none."
-        )
     if out is not None:
         check_table_path(out)
     g, table = graph_and_vectors(vectors, graph, how)
