@@ -112,8 +112,6 @@ def test_the_verb_clusters_parts_and_refuses_in_one_line(parts: Path, tmp_path: 
         with tasks_run_here():
             code, _, err = run(*words, *more)
         assert code == 1 and word in err and err.count("\n") == 1, err
-    code, _, err = run("cluster", str(parts))
-    assert code == 1 and "--graph is needed" in err
 
 
 def test_parts_that_are_not_whole_are_refused(parts: Path, tmp_path: Path) -> None:
