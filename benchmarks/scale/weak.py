@@ -1,13 +1,16 @@
 """Weak scaling on one machine: 1, 2, 4, 8 workers of 2 threads each, the work growing with them.
 
-    python benchmarks/scale/weak.py -o weak.jsonl          about 100 s on 16 cores; needs no Ray
+    python benchmarks/scale/weak.py -o weak.jsonl          two to three minutes on 16 cores; needs no Ray
     python benchmarks/scale/weak.py --workers 1 2 --threads 1 --nodes 50000
 
 Two kinds of workers. "processes": plain processes, as an engine's tasks are; each filters 32 columns of its own of
 one R-MAT graph (20 edges a node) on disk. "torch.distributed": training by `tuplet.training.sharded`, 512 rows of the
-batch for each worker. Every worker has cores of its own (CPU affinity), as many as threads. A row has the seconds of
-the slowest worker and the efficiency, seconds of one worker / seconds of so many. Workers meet at 127.0.0.1; a
-stage that takes longer than --limit seconds ends with a message, and rows that are measured are kept.
+batch for each worker. Every worker has cores of its own (CPU affinity), as many as threads. Workers meet at
+127.0.0.1; a stage that takes longer than --limit seconds ends with a message, and rows that are measured are kept.
+
+A row has the seconds of the slowest worker and the efficiency, seconds of one worker / seconds of so many. In
+training every row is compared with the whole batch, so a worker's work grows with their number; "alone" is one worker
+with the whole batch of so many, and the speed-up the ratio of the two.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-COLUMNS, BATCH, STEPS, WARM = 32, 512, 40, 5
+COLUMNS, BATCH, STEPS, STEPS_ALONE, WARM = 32, 512, 20, 4, 3
 THREADS = int(os.environ.get("WEAK_THREADS", "2"))  # of a worker; --threads tells the workers by this
 
 
@@ -52,13 +55,34 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_store(folder, args.nodes, COLUMNS * max(args.workers))
-        for kind, seconds in (("processes", filter_seconds), ("torch.distributed", train_seconds)):
-            for row in scaled(kind, args.workers, folder, seconds, args.limit):
-                row |= {"nodes": args.nodes, "threads": THREADS, "cores": os.cpu_count(), "machine": machine()}
-                print(json.dumps(row), flush=True)
+        rows: list[dict[str, Any]] = []
+        for kind, seconds in KINDS.items():
+            counts = [count for count in args.workers if kind != "alone" or count > 1]
+            for row in scaled(kind, counts, folder, seconds, args.limit):
+                rows.append({**row, "nodes": args.nodes, "threads": THREADS, "cores": os.cpu_count(),
+                             "machine": machine()})  # fmt: skip
+                print(json.dumps(rows[-1]), flush=True)
                 if args.out:
                     with args.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
+                        file.write(json.dumps(rows[-1]) + "\n")
+    print(table(rows))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Seconds and efficiency by number of workers, in Markdown."""
+    found = {(row["kind"], row["workers"]): row for row in rows}
+    names = ("workers", "filter s", "efficiency", "training step s", "efficiency", "step of one worker s", "speed-up")
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for count in sorted({count for _, count in found}):
+        filtering, training, alone = (found.get((kind, count)) for kind in KINDS)
+        cells = [*_cells(filtering), *_cells(training), f"{alone['seconds']:.3g}" if alone else ""]
+        cells += [f"{alone['seconds'] / training['seconds']:.2f}" if alone and training else ""]
+        lines.append(f"| {count} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cells(row: dict[str, Any] | None) -> list[str]:
+    return [f"{row['seconds']:.3g}", f"{row['efficiency']:.2f}"] if row else ["", ""]
 
 
 def scaled(kind: str, counts: list[int], folder: Path, seconds: Any, limit: float) -> Iterator[dict[str, Any]]:
@@ -130,8 +154,17 @@ def filter_child(folder: Path, number: int) -> None:
 
 
 def train_seconds(folder: Path, count: int, limit: float) -> float:
-    """Seconds of STEPS training steps, of batches that grow with the workers."""
-    (folder / "batch").write_text(str(BATCH * count))
+    """Seconds of a training step, of batches that grow with the workers."""
+    return step_seconds(folder, count, BATCH * count, STEPS, limit)
+
+
+def alone_seconds(folder: Path, count: int, limit: float) -> float:
+    """Seconds of a training step of one worker, of the batch of `count` workers."""
+    return step_seconds(folder, 1, BATCH * count, STEPS_ALONE, limit)
+
+
+def step_seconds(folder: Path, count: int, batch: int, steps: int, limit: float) -> float:
+    (folder / "work.json").write_text(json.dumps({"batch": batch, "steps": steps}))
     where = ["--rdzv-backend=static", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--node-rank=0"]
     how = ["--nnodes=1", f"--nproc-per-node={count}", "--max-restarts=0", "--local-addr=127.0.0.1"]
     words = [sys.executable, "-m", "torch.distributed.run", *where, *how, __file__, "--child", "train"]
@@ -143,7 +176,10 @@ def train_seconds(folder: Path, count: int, limit: float) -> float:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # the launcher's own group: the workers are in it
         process.wait()
-    return float((folder / "seconds").read_text())
+    return float((folder / "seconds").read_text()) / steps
+
+
+KINDS = {"processes": filter_seconds, "torch.distributed": train_seconds, "alone": alone_seconds}
 
 
 def free_port() -> int:
@@ -163,10 +199,10 @@ def train_child(folder: Path) -> None:
     from tuplet.training.loop import train
 
     rows = np.load(folder / "rows.npy")
-    batch = int((folder / "batch").read_text())
+    work = json.loads((folder / "work.json").read_text())
     times: list[float] = []
     with joined_group(torch.device("cpu")) as group:
-        config = TrainConfig(max_steps=WARM + STEPS, batch_size=batch)
+        config = TrainConfig(max_steps=WARM + work["steps"], batch_size=work["batch"])
         train(
             make_encoder(COLUMNS, (256, 256)), rows, config, device="cpu", group=group,
             progress=lambda _, part: times.append(time.perf_counter()),
