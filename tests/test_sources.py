@@ -19,7 +19,7 @@ from tests import servers
 from tuplet import InputError, load_dataset, read_graph
 from tuplet.cli import app
 from tuplet.graph import Graph
-from tuplet.io import _duckdb, _postgres, remote, vectors
+from tuplet.io import _duckdb, _filesystems, _postgres, remote, vectors
 from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.sources import open_source, shown, split_uri
@@ -369,7 +369,7 @@ def test_what_cannot_be_uploaded_is_kept_here(bucket: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("uri", ["gs://bucket/e.csv", "abfs://container@account/e.csv", "az://container/e.csv"])
 def test_other_stores_without_credentials_end_in_one_line(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They cannot be reached from here; what is told then is tried."""
-    monkeypatch.setattr(remote, "PATIENCE", 1)
+    monkeypatch.setattr(_filesystems, "PATIENCE", 1)
     with pytest.raises(InputError, match=f"{uri} cannot be") as caught:
         read_graph(uri)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600

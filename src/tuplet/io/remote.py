@@ -1,4 +1,4 @@
-"""Object stores: s3://, gs://, abfs:// by pyarrow, az:// and any other by fsspec. A URI -> a local path, and back.
+"""Object stores: a URI -> a local path, and back.
 
 What is read is copied once into the cache, block by block, and read from there like any file: a graph that is read
 twice, or again tomorrow, travels once. The copy is named by the URI and the sizes, times and ETags of its objects.
@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -21,32 +20,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tuplet._check import InputError
 from tuplet._files import locked, new_folder
 from tuplet.engines import connected
+from tuplet.io._filesystems import CHECK, failures, filesystem, is_remote, said
+from tuplet.io._uris import shown
 
+__all__ = [
+    "cache_dir", "check_target", "fetch", "fetched", "filesystem", "is_remote", "local_path", "make_cache", "remove",
+    "stage", "upload", "uploaded",
+]  # fmt: skip
 log = logging.getLogger("tuplet")
 BLOCK = 2**24  # bytes read at once
 TRIES, PAUSE = 4, 0.5  # attempts at a block, and seconds before the second
-CHECK = "Check bucket, region, network and credentials."
-PATIENCE = 30  # seconds that Google's client may try again
 TAGGED = 100  # folders of up to so many objects are asked for the ETag of each
-_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_DATABASES = ("postgresql", "postgres", "duckdb")
 _LAST = ("meta.json", "model.json", "config.json")  # uploaded last: without them a folder is not taken for whole
 Files = dict[str, tuple[str, int, Any]]  # name below the folder -> (path in the store, bytes, time)
-
-
-def is_remote(given: Any) -> bool:
-    """Whether `given` is a URI of an object store.
-
-    >>> is_remote("s3://bucket/edges.parquet"), is_remote("edges.parquet"), is_remote("postgresql://host/base")
-    (True, False, False)
-    """
-    scheme = _SCHEME.match(given) if isinstance(given, str) else None
-    return scheme is not None and scheme[1].lower() not in _DATABASES
 
 
 def local_path(given: Any) -> Any:
@@ -61,51 +51,6 @@ def cache_dir() -> Path:
         return Path(chosen)
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "tuplet"
-
-
-def filesystem(uri: str) -> tuple[Any, str]:
-    """The pyarrow filesystem of `uri`, and the path in it."""
-    import pyarrow as pa
-    from pyarrow import fs
-
-    try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(quote(_patient(uri), safe="/:?=&%@+*,;~!$'()"))
-        return found
-    except pa.ArrowInvalid as error:
-        if "Unrecognized filesystem" not in str(error):
-            raise InputError(f"{_shown(uri)} is not a usable URI ({error}).") from None
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{_shown(uri)} cannot be opened ({_said(error)}). {CHECK}") from None
-    try:
-        import fsspec
-
-        other, path = fsspec.core.url_to_fs(uri)
-    except (ImportError, ValueError, OSError) as error:
-        raise InputError(
-            f"{_shown(uri)} cannot be opened ({error}). s3://, gs:// and abfs:// need nothing more; others need "
-            "their fsspec package, such as adlfs for az://."
-        ) from None
-    return fs.PyFileSystem(fs.FSSpecHandler(other)), path
-
-
-def _patient(uri: str) -> str:
-    """`uri` with a limit to how long Google's client tries again; its own is a quarter of an hour without a word."""
-    if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in uri:
-        return uri
-    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={PATIENCE}"
-
-
-def _said(error: Exception) -> str:
-    """What a store said, cut where it goes on for long."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else f"{text[:300]} .."
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """What pyarrow's filesystems raise where a store cannot be used."""
-    import pyarrow as pa
-
-    return OSError, pa.ArrowException
 
 
 def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> Path:
@@ -123,7 +68,7 @@ def fetch(uri: str, *, progress: Callable[[str, float], None] | None = None) -> 
             if not place.exists():
                 with new_folder(home / key) as partial:
                     _copy_all(store, files, partial / name, uri, progress)
-    log.info("%s is read from its copy %s", _shown(uri), place)
+    log.info("%s is read from its copy %s", shown(uri), place)
     return place if single or place.is_dir() else home / key
 
 
@@ -136,7 +81,7 @@ def stage(uri: str, engine: str) -> None:
         places = {str(place) for place in nodes.everywhere(fetched, uri)}
     if len(places) > 1:
         found = ", ".join(sorted(places))
-        raise InputError(f"The nodes keep {_shown(uri)} in different places ({found}). Set TUPLET_CACHE on all.")
+        raise InputError(f"The nodes keep {shown(uri)} in different places ({found}). Set TUPLET_CACHE on all.")
 
 
 def fetched(uri: str) -> str:
@@ -174,15 +119,15 @@ def _files(store: Any, path: str, uri: str) -> Files:
         found = (
             [] if info.type == fs.FileType.NotFound else store.get_file_info(fs.FileSelector(base, recursive=True))
         )
-    except _failures() as error:
-        raise InputError(f"{_shown(uri)} cannot be read ({_said(error)}). {CHECK}") from None
+    except failures() as error:
+        raise InputError(f"{shown(uri)} cannot be read ({said(error)}). {CHECK}") from None
     files = {
         item.path[len(base) :].lstrip("/"): (item.path, item.size, item.mtime)
         for item in found
         if item.type == fs.FileType.File and ("*" not in path or fnmatch.fnmatch(item.path, path))
     }
     if not files:
-        raise InputError(f"There is nothing at {_shown(uri)}. Check the bucket and the path.")
+        raise InputError(f"There is nothing at {shown(uri)}. Check the bucket and the path.")
     return files
 
 
@@ -221,13 +166,13 @@ def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
             if len(block) == size:
                 return block
             error: Exception = EOFError(f"{len(block)} of {size} bytes came")
-        except _failures() as problem:
+        except failures() as problem:
             error = problem
         if i < TRIES:
             log.warning("%s: the connection is lost (%s); trying again", path, error)
             time.sleep(PAUSE * i)
     raise InputError(
-        f"{_shown(uri)} was lost while {path} was read ({error}), {TRIES} times. Nothing was kept; run it again."
+        f"{shown(uri)} was lost while {path} was read ({error}), {TRIES} times. Nothing was kept; run it again."
     )
 
 
@@ -239,10 +184,10 @@ def _check_sums(target: Path, sums: dict[str, str], uri: str) -> None:
         arrays = json.loads((target / "meta.json").read_text(encoding="utf-8")).get("arrays", {})
         wrong = [name for name, entry in arrays.items() if sums.get(f"{name}.npy") != entry["blake2b"]]
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise InputError(f"{_shown(uri)} has a damaged meta.json ({error!r}). Upload the graph again.") from None
+        raise InputError(f"{shown(uri)} has a damaged meta.json ({error!r}). Upload the graph again.") from None
     if wrong:
         raise InputError(
-            f"{_shown(uri)}: {wrong[0]}.npy is absent or has another checksum than meta.json says. Nothing was kept; "
+            f"{shown(uri)}: {wrong[0]}.npy is absent or has another checksum than meta.json says. Nothing was kept; "
             "upload the graph again."
         )
 
@@ -275,10 +220,10 @@ def check_target(uri: str) -> None:
         return
     try:
         there = store.get_file_info(bucket).type != fs.FileType.NotFound
-    except _failures() as error:
-        raise InputError(f"{_shown(uri)} cannot be reached ({_said(error)}). {CHECK}") from None
+    except failures() as error:
+        raise InputError(f"{shown(uri)} cannot be reached ({said(error)}). {CHECK}") from None
     if not there:
-        raise InputError(f"{_shown(uri)} cannot be written: there is no bucket {bucket!r}. {CHECK}")
+        raise InputError(f"{shown(uri)} cannot be written: there is no bucket {bucket!r}. {CHECK}")
 
 
 def upload(path: Path, uri: str) -> None:
@@ -292,10 +237,10 @@ def upload(path: Path, uri: str) -> None:
             with file.open("rb") as source, store.open_output_stream(place) as out:
                 shutil.copyfileobj(source, out, BLOCK)
             size = store.get_file_info(place).size
-        except _failures() as error:
-            raise InputError(f"{_shown(uri)} cannot be written ({_said(error)}). {CHECK}") from None
+        except failures() as error:
+            raise InputError(f"{shown(uri)} cannot be written ({said(error)}). {CHECK}") from None
         if size != file.stat().st_size:
-            raise InputError(f"{_shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
+            raise InputError(f"{shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
 
 
 def remove(uri: str) -> None:
@@ -304,7 +249,7 @@ def remove(uri: str) -> None:
     try:
         store.delete_file(path)
     except OSError as error:
-        raise InputError(f"{_shown(uri)} cannot be removed ({error}). Check bucket and credentials.") from None
+        raise InputError(f"{shown(uri)} cannot be removed ({error}). Check bucket and credentials.") from None
 
 
 def make_cache(folder: Path) -> None:
@@ -315,8 +260,3 @@ def make_cache(folder: Path) -> None:
         raise InputError(
             f"The cache folder {folder} cannot be made ({error}). Set TUPLET_CACHE to another."
         ) from None
-
-
-def _shown(uri: str) -> str:
-    """`uri` without key and secret."""
-    return re.sub(r"://[^/@?]*:[^@/]*@", "://***@", uri)
