@@ -24,7 +24,8 @@ from tuplet.graph.splits import split_edges
 from tuplet.metrics import accuracy
 from tuplet.models._self_labels import group_means
 from tuplet.models.selfdmat import SelfDMAT
-from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.unit import scale_rows
 
 GRAPHS = ("coauthor-cs", "cora", "citeseer", "dblp", "acm", "pubmed", "amazon-photo", "coauthor-phy")
 VARIANTS: list[dict[str, Any]] = [

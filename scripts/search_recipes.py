@@ -35,7 +35,7 @@ from stacked import Model, Stack, cluster_scores, filter_rows, kmeans, link_scor
 
 from tuplet import load_dataset, split_edges, split_nodes
 from tuplet.bench.report.published import read_published
-from tuplet.rows.kmeans import scale_rows
+from tuplet.rows.unit import scale_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "src/tuplet/data/recipes.toml"

@@ -24,8 +24,9 @@ from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.losses import dmati_loss, to_unit
 from tuplet.metrics import accuracy
-from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
 from tuplet.rows.svd import truncated_svd
+from tuplet.rows.unit import scale_rows
 
 GRAPHS = ("cora", "citeseer", "acm", "dblp", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy")
 CHECKS = (0, 30, 60, 100, 150, 200, 300)

@@ -17,6 +17,7 @@ from tuplet.io import cluster_parts as module
 from tuplet.io.cluster_parts import cluster_parts
 from tuplet.io.vectors import read_vectors, write_vectors
 from tuplet.rows import kmeans as km
+from tuplet.rows import starts
 
 __all__ = ["cluster"]  # the fixture with two raylets
 N, K = 3000, 5
@@ -25,8 +26,8 @@ N, K = 3000, 5
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Five overlapping blobs in eleven parts; samples are small, so that Lloyd's steps go over the parts."""
-    monkeypatch.setattr(km, "_SAMPLE", 400)
-    monkeypatch.setattr(km, "_SAMPLE_EACH", 60)
+    monkeypatch.setattr(starts, "_SAMPLE", 400)
+    monkeypatch.setattr(starts, "_SAMPLE_EACH", 60)
     monkeypatch.setattr("tuplet.io._vector_parts.PART_BYTES", 280 * 12 * 4)
     rng = np.random.default_rng(0)
     z = rng.standard_normal((N, 12)) + 2.0 * rng.standard_normal((K, 12))[rng.integers(0, K, N)]
@@ -50,7 +51,7 @@ def test_labels_are_those_of_one_matrix(unit_rows: bool, parts: Path, tmp_path: 
 
 
 def test_few_vectors_are_their_own_sample(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(km, "_SAMPLE", N)
+    monkeypatch.setattr(starts, "_SAMPLE", N)
     cluster_parts(parts, K, tmp_path / "out")
     want = km.kmeans(read_vectors(parts).z, K, device="cpu").labels
     assert np.array_equal(read_vectors(tmp_path / "out").cluster, want)

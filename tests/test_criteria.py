@@ -9,7 +9,9 @@ from sklearn.metrics import davies_bouldin_score
 from tests.conftest import random_graph
 from tuplet._check import InputError
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import Clusters, kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import Clusters
+from tuplet.rows.unit import scale_rows
 from tuplet.training.criteria import (
     CRITERIA,
     criterion_values,

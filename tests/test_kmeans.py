@@ -11,10 +11,12 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-import tuplet.rows.kmeans as km
 from tuplet._check import InputError
 from tuplet.models._self_labels import group_means, of_any_size
-from tuplet.rows.kmeans import Clusters, kmeans, lloyd, plus_plus, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import Clusters, _State, lloyd
+from tuplet.rows.starts import plus_plus
+from tuplet.rows.unit import scale_rows
 
 
 def blobs(n: int = 900, k: int = 6, d: int = 5, spread: float = 0.6, seed: int = 0) -> NDArray[np.float32]:
@@ -43,7 +45,7 @@ def naive_lloyd(rows: Any, centres: Any, steps: int) -> tuple[Any, Any]:
 def test_lloyd_with_bounds_and_blocks_is_lloyd_by_its_definition(
     seed: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(km, "_BLOCK", block)
+    monkeypatch.setattr("tuplet.rows.lloyd._BLOCK", block)
     rows = blobs(seed=seed)
     start = rows[:6].copy()
     labels, centres = naive_lloyd(rows.astype(np.float64), start.astype(np.float64), 300)
@@ -56,7 +58,7 @@ def test_lloyd_with_bounds_and_blocks_is_lloyd_by_its_definition(
 
 def test_bounds_skip_most_rows_once_the_centres_stand_still() -> None:
     rows = blobs(n=4000, spread=0.3)
-    state = km._State.begin(rows, lloyd(rows, rows[:6].copy()).centres, unit_rows=False)
+    state = _State.begin(rows, lloyd(rows, rows[:6].copy()).centres, unit_rows=False)
     looked: list[int] = []
     plain = state._assign
     state._assign = lambda block, which: looked.append(len(which)) or plain(block, which)  # type: ignore[method-assign, func-returns-value]
@@ -80,9 +82,9 @@ def test_the_best_start_is_as_good_as_scikit_learns() -> None:
 def test_short_starts_on_a_sample_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = blobs(n=6000, k=8, d=6, spread=0.4)
     whole = kmeans(rows, 8)
-    monkeypatch.setattr(km, "_SAMPLE", 500)
-    monkeypatch.setattr(km, "_SAMPLE_EACH", 60)
-    monkeypatch.setattr(km, "_SEEDING", 200)
+    monkeypatch.setattr("tuplet.rows.starts._SAMPLE", 500)
+    monkeypatch.setattr("tuplet.rows.starts._SAMPLE_EACH", 60)
+    monkeypatch.setattr("tuplet.rows.starts._SEEDING", 200)
     assert kmeans(rows, 8).inertia <= 1.001 * whole.inertia
 
 

@@ -20,6 +20,8 @@ from tuplet.evaluation.results import Result, repeat
 from tuplet.evaluation.tasks import classify_nodes, cluster_nodes
 from tuplet.graph import Graph
 from tuplet.graph.splits import NodeSplit, split_nodes
+from tuplet.rows.lloyd import simplified_silhouette
+from tuplet.rows.unit import scale_rows
 
 
 def blobs(k: int = 4, size: int = 40, *, spread: float = 0.25, seed: int = 0, d: int = 8) -> tuple[np.ndarray, Graph]:
@@ -124,12 +126,15 @@ def test_block_path_reaches_the_clusters_of_the_whole_one(monkeypatch, tmp_path)
     z, graph = blobs(4, 100, spread=0.3)
     np.save(tmp_path / "z.npy", z)
     whole = cluster_nodes(z, graph)
-    for name, value in (("_SAMPLE", 80), ("_SAMPLE_EACH", 50), ("_BLOCK", 8 * 37)):
-        monkeypatch.setattr(km, name, value)
+    for name, value in (("starts._SAMPLE", 80), ("starts._SAMPLE_EACH", 50), ("lloyd._BLOCK", 8 * 37)):
+        monkeypatch.setattr(f"tuplet.rows.{name}", value)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
     biggest = []
-    scale = km.scale_rows
-    monkeypatch.setattr(km, "scale_rows", lambda rows, unit=True: biggest.append(rows.shape[0]) or scale(rows, unit))
+    for place in ("kmeans", "starts", "lloyd"):
+        monkeypatch.setattr(
+            f"tuplet.rows.{place}.scale_rows",
+            lambda rows, unit=True: biggest.append(rows.shape[0]) or scale_rows(rows, unit),
+        )
     found = cluster_nodes(mapped, graph)
     assert metrics.ari(whole.labels, found.labels) > 0.97
     assert max(biggest) == 256  # 50 rows a cluster in the sample, 256 in a block: never all 400
@@ -150,8 +155,8 @@ def test_simplified_silhouette_equals_the_loop() -> None:
     for row in z:
         a, b = sorted(np.linalg.norm(row - c) for c in centres)[:2]
         shares.append((b - a) / b)
-    assert km.simplified_silhouette(z, centres) == pytest.approx(np.mean(shares), abs=1e-3)
-    assert km.simplified_silhouette(sp.csr_array(z), centres) == pytest.approx(np.mean(shares), abs=1e-3)
+    assert simplified_silhouette(z, centres) == pytest.approx(np.mean(shares), abs=1e-3)
+    assert simplified_silhouette(sp.csr_array(z), centres) == pytest.approx(np.mean(shares), abs=1e-3)
 
 
 def test_classification_is_a_logistic_regression_chosen_on_validation() -> None:

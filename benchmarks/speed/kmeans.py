@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tuplet._threads import cores
-from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.unit import scale_rows
 
 SHAPES = ((2708, 14, 7), (18_333, 30, 15), (34_493, 10, 5), (117_659, 90, 45))
 

@@ -10,8 +10,9 @@ from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
-from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
 from tuplet.rows.svd import truncated_svd
+from tuplet.rows.unit import scale_rows
 
 
 class FilterSVD(NodeEstimator):

@@ -22,8 +22,9 @@ from tuplet.filters import GraphFilter
 from tuplet.filters.weights import custom
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress, Rows
-from tuplet.rows.kmeans import kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
 from tuplet.rows.svd import left_singular_vectors
+from tuplet.rows.unit import scale_rows
 
 
 class MS2CAG(NodeEstimator):

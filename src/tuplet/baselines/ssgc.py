@@ -15,7 +15,7 @@ from tuplet.filters import GraphFilter
 from tuplet.filters.weights import custom, markov
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
-from tuplet.rows.kmeans import scale_rows
+from tuplet.rows.unit import scale_rows
 
 
 class SSGC(NodeEstimator):

@@ -15,7 +15,7 @@ from tuplet._check import InputError, check_labels
 from tuplet.evaluation.results import Result
 from tuplet.graph import Graph
 from tuplet.graph.splits import NodeSplit, split_nodes
-from tuplet.rows.kmeans import checked_vectors, row_lengths
+from tuplet.rows.unit import checked_vectors, row_lengths
 
 log = logging.getLogger("tuplet")
 

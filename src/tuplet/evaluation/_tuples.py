@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tuplet._check import InputError, check_int, check_labels, check_number
 from tuplet._seed import stream
-from tuplet.rows.kmeans import checked_vectors
+from tuplet.rows.unit import checked_vectors
 
 Doubles = NDArray[np.float64]
 _BLOCK = 2**22  # similarities computed together

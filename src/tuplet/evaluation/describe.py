@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import checked_vectors, margins, scale_rows
+from tuplet.rows.lloyd import margins
+from tuplet.rows.unit import checked_vectors, scale_rows
 
 _BLOCK = 2**22  # numbers in a block of rows
 

@@ -14,7 +14,7 @@ from tuplet._check import InputError
 from tuplet.evaluation.results import Result
 from tuplet.graph import Graph
 from tuplet.graph.splits import EdgeSplit, rewire, split_edges
-from tuplet.rows.kmeans import checked_vectors, scale_rows
+from tuplet.rows.unit import checked_vectors, scale_rows
 
 ROWS = ("plain", "unit", "centred", "centred unit")
 _BLOCK = 2**22  # numbers gathered together

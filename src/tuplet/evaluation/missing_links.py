@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_int
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import checked_vectors, kmeans, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.unit import checked_vectors, scale_rows
 
 EXACT_UP_TO = 50_000  # nodes
 _SIDE = 2048  # rows of a block of comparisons

@@ -13,7 +13,7 @@ from tuplet._check import InputError, check_labels
 from tuplet.evaluation._probe import STRENGTHS, classify_nodes
 from tuplet.graph import Graph
 from tuplet.graph.splits import split_nodes
-from tuplet.rows.kmeans import checked_vectors, row_lengths
+from tuplet.rows.unit import checked_vectors, row_lengths
 
 
 @dataclass(frozen=True, eq=False)

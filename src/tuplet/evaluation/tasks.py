@@ -18,7 +18,8 @@ from tuplet.evaluation._probe import classify_nodes
 from tuplet.evaluation.links import predict_links
 from tuplet.evaluation.results import Result, Summary, repeat
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import checked_vectors, choose_k, kmeans
+from tuplet.rows.kmeans import choose_k, kmeans
+from tuplet.rows.unit import checked_vectors
 
 __all__ = ["Result", "Summary", "classify_nodes", "cluster_nodes", "predict_links", "repeat"]
 

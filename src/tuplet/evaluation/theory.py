@@ -21,7 +21,7 @@ from tuplet.evaluation._tuples import Tuples, sample_tuples
 from tuplet.evaluation.links import pair_scores
 from tuplet.evaluation.results import Result
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import checked_vectors, scale_rows
+from tuplet.rows.unit import checked_vectors, scale_rows
 
 __all__ = ["Theorem1", "Tuples", "lemma1", "measure", "negative_hardness", "negative_similarities", "quartiles"]
 __all__ += ["lemma_a1", "sample_tuples", "supervised_loss", "tau0", "theorem1", "theorem2"]

@@ -22,7 +22,9 @@ from tuplet._check import InputError, check_int, check_out_path
 from tuplet._files import locked, new_file, new_folder
 from tuplet.engines import Engine, connected
 from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vectors_of
-from tuplet.rows.kmeans import SETTLED, STEPS, assigned, sample_places, sample_size, scale_rows, starts_on
+from tuplet.rows.lloyd import SETTLED, STEPS, assigned
+from tuplet.rows.starts import sample_places, sample_size, starts_on
+from tuplet.rows.unit import scale_rows
 
 Progress = Callable[[str, float], None]
 

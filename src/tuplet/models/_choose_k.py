@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tuplet._seed import stream
 from tuplet.graph import Graph
-from tuplet.rows.kmeans import kmeans, nearest_centre, simplified_silhouette
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import nearest_centre, simplified_silhouette
 from tuplet.training.criteria import sample_edges, sample_rows, sampled_modularity
 
 MOST = 200  # groups that are tried

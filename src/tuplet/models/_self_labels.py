@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet.rows.blocks import over_blocks, summed
-from tuplet.rows.kmeans import Clusters, margins
+from tuplet.rows.lloyd import Clusters, margins
 
 
 def of_any_size(rows: NDArray[np.float32], found: Clusters, *, steps: int = 30) -> Clusters:

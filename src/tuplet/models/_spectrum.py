@@ -20,8 +20,8 @@ from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.models._cost import SIGNS
 from tuplet.rows.blocks import gathered, over_blocks, summed
-from tuplet.rows.kmeans import scale_rows
 from tuplet.rows.svd import Floats, operator_svd, times, transposed_times
+from tuplet.rows.unit import scale_rows
 
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this

@@ -34,8 +34,10 @@ from tuplet.models._selfdmat_state import fill_from, state_of
 from tuplet.models._spectrum import FilteredRows, GroupRows, filtered_rows, fit_spectrum, rarity
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.rows.blocks import gathered, over_blocks, summed
-from tuplet.rows.kmeans import Labels, kmeans, nearest_centre, scale_rows
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import Labels, nearest_centre
 from tuplet.rows.svd import signed_right
+from tuplet.rows.unit import scale_rows
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
 from tuplet.training.encoder import encode, layer_sizes, make_encoder

@@ -16,7 +16,7 @@ from tuplet.pages.layout import NEIGHBOURS, map_nodes, near_rows, place_new
 from tuplet.pages.subject import Subject, versions
 from tuplet.pages.tables import class_groups, cluster_colours, confusion, edge_matrix, scores
 from tuplet.pages.training import training_facts
-from tuplet.rows.kmeans import scale_rows
+from tuplet.rows.unit import scale_rows
 
 NEAREST = 10  # nearest nodes that a page keeps for each node
 LINKED = 20  # graph neighbours

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tuplet._check import MissingExtraError
 from tuplet._seed import seed_of, stream
-from tuplet.rows.kmeans import kmeans, nearest_centre
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import nearest_centre
 from tuplet.rows.svd import truncated_svd
 
 NEIGHBOURS = 30  # of each node, for the map; t-SNE's perplexity is a third of it

@@ -17,7 +17,7 @@ from tuplet.evaluation.tasks import cluster_nodes
 from tuplet.graph import Graph
 from tuplet.io.vectors import Vectors, align
 from tuplet.pages.training import training_record
-from tuplet.rows.kmeans import checked_vectors
+from tuplet.rows.unit import checked_vectors
 
 
 @dataclass(frozen=True, eq=False)

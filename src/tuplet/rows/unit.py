@@ -1,4 +1,4 @@
-"""Rows of X scaled to unit length before the filter, without a second n x f array for data on disk."""
+"""Rows of unit length: of vectors, and of X before the filter without a second n x f array for data on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,40 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tuplet._check import InputError, check_finite
+
 BLOCK_VALUES = 2**22  # feature values handled at once
+
+
+def checked_vectors(z: Any, n: int | None = None) -> Any:
+    """`z` as (n, d) floats, dense, memory map or CSR, all finite."""
+    z = sp.csr_array(z) if sp.issparse(z) else np.asanyarray(z)
+    if z.ndim != 2 or z.shape[1] == 0 or z.dtype.kind not in "fiub":
+        raise InputError(f"The vectors have shape {z.shape} and type {z.dtype}. Give numbers, one row a node.")
+    if n is not None and z.shape[0] != n:
+        raise InputError(f"There are {z.shape[0]} vectors but the graph has {n} nodes. Give one row a node.")
+    check_finite("The vectors", z.data if sp.issparse(z) else z)
+    return z
+
+
+def scale_rows(rows: Any, unit_rows: bool = True) -> Any:
+    """`rows` as float32, dense or CSR, each scaled to unit length unless told not to; zero rows stay zero."""
+    rows = rows.astype(np.float32)
+    if not unit_rows:
+        return rows
+    lengths = row_lengths(rows)
+    factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    if sp.issparse(rows):
+        return sp.csr_array(sp.diags_array(factors) @ rows)
+    return rows * factors[:, None]
+
+
+def row_lengths(rows: Any) -> NDArray[Any]:
+    """Euclidean length of each row, dense or CSR."""
+    lengths: NDArray[Any] = (
+        np.sqrt(rows.multiply(rows).sum(axis=1)) if sp.issparse(rows) else np.linalg.norm(rows, axis=1)
+    )
+    return lengths
 
 
 @contextmanager

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice
 from tuplet._seed import seed_of, stream
-from tuplet.rows.kmeans import Clusters, kmeans, nearest_centre, scale_rows, simplified_silhouette
+from tuplet.rows.kmeans import kmeans
+from tuplet.rows.lloyd import Clusters, nearest_centre, simplified_silhouette
+from tuplet.rows.unit import scale_rows
 
 # name -> +1 where larger is better, -1 where smaller is
 CRITERIA = {"silhouette": 1, "davies_bouldin": -1, "stability": 1, "modularity": 1, "effective_rank": -1}

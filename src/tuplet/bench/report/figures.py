@@ -95,7 +95,7 @@ def draw_cora_map(path: str | Path, *, seed: int = 0, sample: int = 3000) -> Pat
     from tuplet.datasets import load_dataset
     from tuplet.models.dmat import DMATi
     from tuplet.models.new_nodes import filter_of
-    from tuplet.rows.kmeans import scale_rows
+    from tuplet.rows.unit import scale_rows
 
     graph = load_dataset("cora")
     settings = estimator_settings(recipe_settings("cora"))
