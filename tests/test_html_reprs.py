@@ -13,7 +13,7 @@ from tuplet import DMATi, Graph, SelfDMAT
 from tuplet._html import curve
 from tuplet.evaluation.results import Result, Summary
 from tuplet.models.registry import make_estimator, method_names
-from tuplet.training.state import History
+from tuplet.training.history import History
 
 
 class Tags(HTMLParser):

@@ -28,8 +28,8 @@ from tuplet.training.batches import (
 )
 from tuplet.training.checkpoint import CHECKPOINT, read_state
 from tuplet.training.encoder import make_encoder
+from tuplet.training.history import History
 from tuplet.training.loop import TrainConfig, train
-from tuplet.training.state import History
 from tuplet.training.views import draw_views, mask_columns
 
 ROWS = np.random.default_rng(0).random((70, 12), dtype=np.float32)

@@ -10,7 +10,7 @@ from tuplet._check import check_number
 from tuplet.models._spectrum import Spectrum
 from tuplet.models._state import filled_encoder
 from tuplet.training.encoder import layer_sizes
-from tuplet.training.state import History
+from tuplet.training.history import History
 
 if TYPE_CHECKING:
     from tuplet.models.selfdmat import SelfDMAT

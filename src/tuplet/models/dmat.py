@@ -26,8 +26,8 @@ from tuplet.training.config import TrainConfig
 from tuplet.training.criteria import sample_edges
 from tuplet.training.encode_tasks import can_encode_on, encode_on
 from tuplet.training.encoder import check_layers, encode, layer_sizes, new_encoder
+from tuplet.training.history import History
 from tuplet.training.loop import train
-from tuplet.training.state import History
 
 
 class MetricEstimator(NodeEstimator):

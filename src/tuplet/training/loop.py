@@ -33,8 +33,9 @@ from tuplet.training.batches import (
 from tuplet.training.checkpoint import Checkpoints
 from tuplet.training.config import TrainConfig
 from tuplet.training.group import WorkerGroup
+from tuplet.training.history import History
 from tuplet.training.sharded import check_sharded, own_rows, sharded_step
-from tuplet.training.state import History, State, Watch, deferred_interrupt
+from tuplet.training.state import State, Watch, deferred_interrupt
 from tuplet.training.views import draw_views, stacked_backward, stacks, views_backward
 
 __all__ = ["Checkpoints", "History", "TrainConfig", "train"]
