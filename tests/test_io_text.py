@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import tuplet.io._text
 from tuplet import InputError, read_graph
+from tuplet.io._quotes import open_quote, stepped
 from tuplet.io.convert import convert
 
 
@@ -151,4 +152,4 @@ def test_packed_files_and_streams_are_known_by_their_first_bytes(tmp_path: Path,
 def test_open_quotes_are_those_found_quote_by_quote(text: str, cut: int) -> None:
     data = text.encode()
     cut = min(cut, len(data))
-    assert tuplet.io._text._open_quote(data, cut, ord(",")) == tuplet.io._text._stepped(data, cut, ord(","))
+    assert open_quote(data, cut, ord(",")) == stepped(data, cut, ord(","))
