@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Run
 from tuplet.bench.calibration import calibrate
 from tuplet.bench.estimate import Machine, Workload, estimate, workload_of
-from tuplet.filters.row_groups import halo_rows, row_bounds
+from tuplet.filters.row_parts import halo_rows, row_bounds
 from tuplet.graph.synth import rmat
 from tuplet.io.folder import save_graph
 

@@ -21,7 +21,8 @@ from tests.conftest import Run
 from tests.test_engines import tasks_run_here
 from tuplet import DMATi, Graph, GraphFilter, InputError, SelfDMAT
 from tuplet.engines.workers import Team
-from tuplet.filters.row_groups import filter_by_rows, read_part_of
+from tuplet.filters.row_groups import filter_by_rows
+from tuplet.filters.row_parts import read_part_of
 from tuplet.filters.weights import heat, ppr
 from tuplet.graph.synth import rmat
 from tuplet.io.folder import open_graph, save_graph

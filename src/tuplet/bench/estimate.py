@@ -242,7 +242,7 @@ def _embed(work: Workload, machine: Machine, machines: int) -> Stage:
 
 def workload_of(graph: Graph, groups: int = 1) -> Workload:
     """The work of `DMATi()` with its defaults on that graph; with `groups` of rows their halo is counted."""
-    from tuplet.filters.row_groups import halo_rows
+    from tuplet.filters.row_parts import halo_rows
     from tuplet.models.dmat import DMATi
 
     if graph.x is None:
