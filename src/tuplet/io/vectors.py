@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_choice, check_finite, check_out_path, is_there
-from tuplet._files import DAMAGE, new_file, write_header
+from tuplet._files import new_file
 from tuplet._memory import forget_pages
 from tuplet.graph import Graph
+from tuplet.io._vector_files import Vectors, from_table, read_csv, read_npy, write_csv, write_npy
 from tuplet.io._vector_parts import (
-    arrow_ids,
     is_parts,
     parsed_metadata,
     read_parquet,
     read_parts,
     row_blocks,
-    vectors_of,
     write_parquet,
     write_parts,
 )
 from tuplet.io._vector_tasks import write_parts_on
 from tuplet.io.remote import check_target, is_remote, local_path, uploaded
-from tuplet.io.seen import labels_seen
 from tuplet.io.vector_stores import check_store, is_store, read_store, write_store
 
+__all__ = ["Vectors", "align", "check_vectors_path", "in_node_order", "is_vectors", "read_vectors", "write_vectors"]
 DTYPES = ("float32", "float16")
 _ENDINGS = (".parquet", ".npy", ".csv")
-
-
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """What a vectors file holds: `ids` (n,), `z` float32 (n, d), `cluster` (n,) or None, and the metadata.
-
-    `labels_seen` (n,) marks the nodes whose labels have trained the vectors; None where the file does not say.
-    """
-
-    ids: NDArray[Any]
-    z: NDArray[np.float32]
-    cluster: NDArray[np.int64] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    labels_seen: NDArray[np.bool_] | None = None
 
 
 def write_vectors(
@@ -112,7 +97,7 @@ def write_vectors(
     if _is_folder(path):
         write_parts(target, z, names, groups, info, np.dtype(dtype))
         return target
-    writer = {".parquet": write_parquet, ".npy": _write_npy, ".csv": _write_csv}[target.suffix.lower()]
+    writer = {".parquet": write_parquet, ".npy": write_npy, ".csv": write_csv}[target.suffix.lower()]
     with new_file(target) as partial:
         writer(partial, z, names, groups, info, np.dtype(dtype))
     return target
@@ -176,15 +161,16 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     """The vectors in a .parquet, .npy or .csv file or a folder of parts; an .npy file is opened as a memory map."""
     if is_store(path):
         table = read_store(str(path))
-        return _from_table(table, parsed_metadata(table.schema.metadata), Path("the table"))
+        return from_table(table, parsed_metadata(table.schema.metadata), Path("the table"))
     source = Path(local_path(path))
     if is_there(source) and source.is_dir():
-        return _from_table(*read_parts(source), source)
+        return from_table(*read_parts(source), source)
     if not (is_there(source) and source.is_file()):
         raise InputError(f"There is no file {source}. Check the path.")
     check_choice("file ending", source.suffix.lower(), _ENDINGS)
-    reader = {".parquet": _read_parquet, ".npy": _read_npy, ".csv": _read_csv}[source.suffix.lower()]
-    return reader(source)
+    if source.suffix.lower() == ".parquet":
+        return from_table(*read_parquet(source), source)
+    return {".npy": read_npy, ".csv": read_csv}[source.suffix.lower()](source)
 
 
 def is_vectors(path: Path) -> bool:
@@ -233,80 +219,3 @@ def in_node_order(vectors: Vectors, graph: Graph) -> Vectors:
         return replace(vectors, ids=graph.node_ids)
     groups = None if vectors.cluster is None else vectors.cluster[place]
     return Vectors(graph.node_ids, vectors.z[place], groups, vectors.metadata, None if seen is None else seen[place])
-
-
-def _write_npy(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
-    little = dtype.newbyteorder("<")
-    with path.open("wb") as file:
-        write_header(file, z.shape, little)
-        for part in row_blocks(z):
-            file.write(np.ascontiguousarray(z[part], dtype=little).data)
-            forget_pages(z)
-
-
-def _write_csv(path: Path, z: Any, ids: Any, groups: Any, info: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    names = ["id", *(f"v{i}" for i in range(z.shape[1])), *(["cluster"] if groups is not None else [])]
-    types = [arrow_ids(ids[:1]).type, *[pa.float32()] * z.shape[1], *([pa.int64()] if groups is not None else [])]
-    with csv.CSVWriter(path, pa.schema(list(zip(names, types)))) as writer:
-        for part in row_blocks(z):
-            columns = [arrow_ids(ids[part]), *np.asarray(z[part], dtype=np.float32).T]
-            columns += [groups[part].astype(np.int64)] if groups is not None else []
-            writer.write_table(pa.table([pa.array(column) for column in columns], names=names))
-
-
-def _read_parquet(path: Path) -> Vectors:
-    return _from_table(*read_parquet(path), path)
-
-
-def _from_table(table: Any, metadata: dict[str, Any], path: Path) -> Vectors:
-    z = vectors_of(table, path)
-    seen = labels_seen(metadata, len(z))
-    return Vectors(_read_ids(table.column("id")), z, _read_cluster(table, path), metadata, seen)
-
-
-def _read_cluster(table: Any, path: Path) -> NDArray[np.int64] | None:
-    import pyarrow as pa
-
-    if "cluster" not in table.column_names:
-        return None
-    column = table.column("cluster")
-    if column.null_count or not pa.types.is_integer(column.type):
-        raise InputError(f"The column `cluster` of {path} must hold a whole number in every row. Write it again.")
-    return np.asarray(column).astype(np.int64)
-
-
-def _read_ids(column: Any) -> NDArray[Any]:
-    from tuplet.io._ids import id_column, to_numpy
-
-    return to_numpy(id_column(column, "column 'id' of the vectors"))
-
-
-def _read_npy(path: Path) -> Vectors:
-    try:
-        z = np.load(path, mmap_mode="r", allow_pickle=False)
-    except DAMAGE as error:
-        raise InputError(f"{path} is not a readable .npy file ({error}). Write or copy it again.") from None
-    if z.ndim != 2 or z.dtype.kind != "f":
-        raise InputError(f"{path} holds {z.dtype} {z.shape}, not vectors: floats of shape (n, d) are needed.")
-    check_finite(f"{path}", z)
-    return Vectors(np.arange(len(z)), z if z.dtype == np.float32 else z.astype(np.float32))
-
-
-def _read_csv(path: Path) -> Vectors:
-    from tuplet.io._ids import to_numpy
-    from tuplet.io._nodes import NodeTable
-    from tuplet.io._tables import open_table
-
-    opened = open_table(path, "The vectors", header=True)
-    nodes = NodeTable(opened, "the vectors", opened.names[0], opened.names[1:], None, (), in_memory=True)
-    (table,) = nodes.chunks()
-    names = [name for name in table.column_names if name != "cluster"]
-    try:
-        z = np.column_stack([np.asarray(table.column(name), dtype=np.float32) for name in names])
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} holds something else than numbers ({error}). Write it again.") from None
-    check_finite(f"{path}", z)
-    return Vectors(to_numpy(nodes.ids), z, _read_cluster(table, path))
