@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,14 +17,10 @@ from tuplet.cli._console import (
     JsonOpt,
     QuietOpt,
     SeedOpt,
-    label_fact,
-    prepared_columns,
-    print_columns,
-    print_json,
     progress_bars,
 )
 from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
-from tuplet.cli._vectors import write_or_keep
+from tuplet.cli._made import Made, Target, tell
 
 
 @takes_graph()
@@ -82,7 +77,7 @@ def embed(
     as_json: JsonOpt = False,
 ) -> None:
     """Learn one vector for each node and write them with the node ids."""
-    target = _Target.checked(out, dtype, save_model)
+    target = Target.checked(out, dtype, save_model)
     _check_report(report, new)
     training: dict[str, Any] = {
         "--method": method,
@@ -138,80 +133,9 @@ def embed(
     target.write(made, g, dtype, save_model, with_rows)
     if rows is not None:
         _forget_file(made.z)
-    _tell(target, made, g, how, as_json)
+    tell(target, made, g, how, as_json)
     if report is not None:
         _write_report(report, made, g, seed, quiet)
-
-
-@dataclass(frozen=True)
-class _Made:
-    """Vectors `z` of the nodes `ids`, with clusters where there are any, what they saw, and who made them."""
-
-    ids: Any
-    z: Any
-    cluster: Any
-    seen: dict[str, Any]
-    estimator: Any
-
-
-@dataclass(frozen=True)
-class _Target:
-    """Where the vectors go: a file, a folder of parts, or (None) standard output."""
-
-    path: str | None
-
-    @classmethod
-    def checked(cls, out: str, dtype: str, save_model: str | None) -> _Target:
-        """The target of --out, and that of --save-model, if both can be written."""
-        from tuplet.io.vectors import check_vectors_path
-        from tuplet.models.saving import check_model_folder
-
-        if out == "-":
-            if dtype != "float32":
-                raise InputError("--dtype would not be used: standard output gets text. Write a file with --out.")
-        else:
-            check_vectors_path(out, dtype)
-        if save_model is not None:
-            check_model_folder(save_model)
-        return cls(None if out == "-" else out)
-
-    def check(self, estimator: Any, g: Any) -> None:
-        """Raise, before any training, where a table would refuse the vectors of this graph by this estimator."""
-        from tuplet.io.vector_stores import check_store, is_store
-
-        if is_store(self.path):
-            check_store(str(self.path), estimator.width_on(g), g.node_ids)
-
-    def write(self, made: _Made, g: Any, dtype: str, save_model: str | None, with_rows: bool) -> None:
-        """Write vectors and model."""
-        if save_model is not None:
-            made.estimator.save(save_model, rows=g if with_rows else None)
-        if self.path is not None:
-            metadata = {**_made_by(made.estimator), "graph": made.seen["edges"]["graph"], "seen": made.seen}
-            engine = getattr(made.estimator, "engine", "local")
-            options = {"cluster": made.cluster, "metadata": metadata, "dtype": dtype, "engine": engine}
-            write_or_keep(self.path, made.z, made.ids, options)
-
-
-def _made_by(estimator: Any) -> dict[str, Any]:
-    """Method, settings and training curve, as the vectors' metadata keep them; the same for two equal runs."""
-    from sklearn.base import clone
-
-    from tuplet.pages.training import training_record
-
-    name, shown = type(estimator).__name__, estimator
-    if "engine" in estimator.get_params(deep=False):
-        shown = clone(estimator).set_params(engine="local")
-    settings = {key: value for key, value in shown.get_params(deep=False).items() if _is_plain(value)}
-    made = {"model": repr(shown), "method": name, "settings": settings}
-    training = training_record(estimator)
-    return made if training is None else made | {"training": training}
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return all(_is_plain(item) for item in value)
-    return value is None or isinstance(value, str | int | float | bool)
 
 
 def _check_report(report: Path | None, new: Any) -> None:
@@ -224,7 +148,7 @@ def _check_report(report: Path | None, new: Any) -> None:
     check_page_path(report)
 
 
-def _write_report(report: Path, made: _Made, g: Any, seed: int, quiet: bool) -> None:
+def _write_report(report: Path, made: Made, g: Any, seed: int, quiet: bool) -> None:
     import time
 
     from tuplet.cli.report import print_written
@@ -298,14 +222,14 @@ class _saying_how_to_resume:
         sys.stderr.write(told + "\n")
 
 
-def _fitted(estimator: Any, g: Any) -> _Made:
+def _fitted(estimator: Any, g: Any) -> Made:
     from tuplet.io.seen import seen_by
 
     z = estimator.embedding_
     clusters = getattr(estimator, "labels_", None)
     clusters = clusters if clusters is not None and len(clusters) == len(z) else None
     seen = seen_by(g, labels=estimator.needs_labels)
-    return _Made(g.node_ids, z, clusters, seen, estimator)
+    return Made(g.node_ids, z, clusters, seen, estimator)
 
 
 def _loaded(folder: str) -> Any:
@@ -317,7 +241,7 @@ def _loaded(folder: str) -> Any:
     return estimator
 
 
-def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> _Made:
+def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, progress: Any) -> Made:
     """The vectors of the whole graph, or of new nodes only, by a saved model."""
     from tuplet.io.seen import seen_by
 
@@ -326,17 +250,17 @@ def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, 
         seen["labels"] = "unknown"  # the model does not say which
     if new is None:
         z = estimator.transform(g, progress=progress)
-        return _Made(g.node_ids, z, None, seen, estimator)
+        return Made(g.node_ids, z, None, seen, estimator)
     from tuplet.io.new_nodes import read_new_nodes
     from tuplet.models.new_nodes import embed_new
 
     options = {k: v for k, v in how.items() if k in inspect.signature(read_new_nodes).parameters and k != "features"}
     nodes = read_new_nodes(g, *new, **options)
     z = embed_new(estimator, g, nodes.x, nodes.edges, weights=nodes.weights)
-    return _Made(nodes.ids, z, None, seen, estimator)
+    return Made(nodes.ids, z, None, seen, estimator)
 
 
-def _of_rows(estimator: Any, g: Any, rows: Path) -> _Made:
+def _of_rows(estimator: Any, g: Any, rows: Path) -> Made:
     """The vectors of rows that were filtered before, by a saved model."""
     import numpy as np
 
@@ -354,7 +278,7 @@ def _of_rows(estimator: Any, g: Any, rows: Path) -> _Made:
     seen = seen_by(g, labels=False)
     if estimator.needs_labels:
         seen["labels"] = "unknown"
-    return _Made(g.node_ids, estimator.transform_rows(data), None, seen, estimator)
+    return Made(g.node_ids, estimator.transform_rows(data), None, seen, estimator)
 
 
 def _forget_file(z: Any) -> None:
@@ -364,48 +288,3 @@ def _forget_file(z: Any) -> None:
     file = file_of(z)
     if file is not None:
         file.unlink(missing_ok=True)
-
-
-def _tell(target: _Target, made: _Made, g: Any, how: Options, as_json: bool) -> None:
-    """What was done: on standard output, or on standard error where that holds the vectors."""
-    from tuplet.io.sources import shown
-
-    method, place = type(made.estimator).__name__, shown(target.path or "-")
-    facts: dict[str, Any] = {"vectors": place, "rows": len(made.z), "dim": int(made.z.shape[1]), "method": method}
-    facts["labels_seen"] = _labels_seen(made.seen)
-    structural = g.x is None and made.estimator.needs_features
-    if structural:
-        facts["features"] = "structural"
-    if made.cluster is not None:
-        facts["clusters"] = int(made.cluster.max()) + 1
-    if target.path is None:
-        _print_vectors(made)
-        print_columns(g, to=sys.stderr)
-    elif as_json:
-        print_json(facts | prepared_columns(g))
-    else:
-        print_columns(g)
-        clusters = f"; k = {facts['clusters']}" if made.cluster is not None else ""
-        text = f"{place}: {len(made.z)} vectors of {facts['dim']} numbers, by {method}{clusters}"
-        seen = "labels of unknown nodes" if facts["labels_seen"] is None else f"{facts['labels_seen']} labels"
-        source = ", on columns made from the edges (the graph has no features)" if structural else ""
-        sys.stdout.write(f"{text}{source}; learned from {seen}{label_fact(g, how)}\n")
-
-
-def _labels_seen(seen: dict[str, Any]) -> int | None:
-    labels = seen["labels"]
-    return 0 if labels is None else labels["count"] if isinstance(labels, dict) else None
-
-
-def _print_vectors(made: _Made) -> None:
-    """The vectors as CSV on standard output, as `write_vectors` writes them to a .csv file."""
-    import shutil
-    import tempfile
-
-    from tuplet.io.vectors import write_vectors
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "vectors.csv"
-        write_vectors(path, made.z, made.ids, cluster=made.cluster)
-        with path.open(encoding="utf-8") as file:
-            shutil.copyfileobj(file, sys.stdout)
