@@ -97,6 +97,21 @@ def test_imports_go_down_only(name: str) -> None:
         assert room(other) not in APART.get(room(name), ()), f"{room(name)} must not know {room(other)}: {name}"
 
 
+def test_the_design_shows_every_room_on_its_floor() -> None:
+    tree = (
+        (Path(__file__).parents[1] / "docs" / "design.md")
+        .read_text()
+        .split("```text\nsrc/tuplet/\n")[1]
+        .split("```")[0]
+    )
+    shown: dict[str, int] = {}
+    for line in tree.splitlines():
+        floor, rooms = line[:4].strip(), line[4:28].replace("/", "").split()
+        level = int(floor) if floor else max(shown.values())
+        shown |= dict.fromkeys(rooms, level)
+    assert shown == LEVEL
+
+
 def cycle(edges: dict[str, set[str]]) -> list[str]:
     """A cycle among the imports, or nothing."""
     try:
