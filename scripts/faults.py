@@ -1,6 +1,6 @@
 """Deliberate faults: each is put into a copy of the code, and the tests that should notice are run.
 
-    python scripts/faults.py                  all faults; ends with "62 of 62 caught"
+    python scripts/faults.py                  all faults; ends with "63 of 63 caught"
     python scripts/faults.py --only links     faults whose name or file has the word
     python scripts/faults.py --list           names only
 

@@ -29,6 +29,21 @@ def both(folder: Path, edges: bytes | str, name: str = "e.csv", **options: Any) 
     return memory
 
 
+def test_a_line_with_a_column_that_is_asked_for_is_a_header(tmp_path: Path) -> None:
+    """Texts below unknown words look alike: only the name that is given tells them apart."""
+    graph = both(tmp_path, "who,knows\nann,bob\nbob,cy\n", source="who", target="knows")
+    assert graph.node_ids.tolist() == ["ann", "bob", "cy"]
+    assert both(tmp_path, "7,8\n1,2\n2,3\n", "n.csv", source="7", target="8").n_nodes == 3
+    people = tmp_path / "people.csv"
+    people.write_text("name,town\nann,Ulm\nbob,Rom\ncy,Ulm\n")
+    edges = {"who": ["ann", "bob"], "knows": ["bob", "cy"]}
+    assert (
+        read_graph(edges, people, id="name").feature_names
+        == read_graph(edges, people, id="name", header=True).feature_names
+    )
+    assert read_graph(edges, labels=people, id="name", label="town").label_names == ("Rom", "Ulm")
+
+
 @pytest.mark.parametrize(
     "text",
     [

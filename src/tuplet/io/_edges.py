@@ -49,7 +49,7 @@ class EdgeTable:
         cls, edges: Any, source: str | None, target: str | None, weight: str | bool | None, text: dict[str, Any]
     ) -> EdgeTable:
         """The edges of anything that `open_table` takes; columns as in `read_graph`."""
-        table = open_table(edges, "The edges", **text)
+        table = open_table(edges, "The edges", named=(source, target, weight), **text)
         ends = _end_columns(table.names, source, target)
         return cls(table, ends, _weight_column(table, ends, weight))
 

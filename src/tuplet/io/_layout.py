@@ -29,8 +29,10 @@ class Layout:
     sure: bool = True
 
 
-def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None) -> Layout:
+def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None, named: Sequence[str] = ()) -> Layout:
     """The layout that the first lines suggest; `header` and `separator` overrule.
+
+    A first line with one of the columns that were asked for by name, `named`, is a header.
 
     >>> sniff(b"a,b,1.5\\nc,d,2\\n", "x.csv", header=None, separator=None)
     Layout(separator=',', header=False, names=('c1', 'c2', 'c3'), sure=True)
@@ -48,7 +50,7 @@ def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None)
     except csv.Error as error:
         raise InputError(f"{name} cannot be split into columns ({error}). Check its first lines.") from None
     first, rest = rows[0], [row for row in rows[1:50] if len(row) == len(rows[0])]
-    guess, sure = _looks_like_header(first, rest)
+    guess, sure = (True, True) if set(named) & set(first) else _looks_like_header(first, rest)
     if header is False and guess and sure and rest and not any(_is_number(cell) for cell in first):
         raise InputError(
             f"The first line of {name} ({mark.join(first)!r}) looks like a header, but {option('header', False)} "

@@ -104,7 +104,8 @@ def open_features(
     `label` names another, `usual_label` one that is the label where the table has it and `columns` does not;
     `labels_apart`: the labels come from a table of their own.
     """
-    table = open_table(features, "The features", **text)
+    named = (id, None if labels_apart else label, *(columns or ()))
+    table = open_table(features, "The features", named=named, **text)
     key = id_name(table.names, id, "the features")
     for name in [*(columns or ()), *([label] if label is not None and not labels_apart else [])]:
         if name not in table.names:
@@ -131,7 +132,7 @@ def open_features(
 
 def open_labels(labels: Any, text: dict[str, Any], *, id: str | None, label: str | None) -> NodeTable:
     """The label table; the label is what `label` names, or a column with a usual name, or the only other one."""
-    table = open_table(labels, "The labels", **text)
+    table = open_table(labels, "The labels", named=(id, label), **text)
     key = id_name(table.names, id, "the labels")
     others = [name for name in table.names if name != key]
     if label is not None and label not in others:

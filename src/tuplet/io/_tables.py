@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,18 +91,26 @@ def register_format(ending: str, read: Callable[[Path], Any]) -> None:
 
 
 def open_table(
-    given: Any, what: str, *, header: bool | None = None, separator: str | None = None, comment: str = "#"
+    given: Any,
+    what: str,
+    *,
+    header: bool | None = None,
+    separator: str | None = None,
+    comment: str = "#",
+    named: Iterable[Any] = (),
 ) -> Table:
     """`given` as a Table; `what` names it in errors, such as "The edges".
 
     A path (CSV, TSV, Parquet, Arrow; text may be gzip, zstd or bz2), a folder of parts, a glob pattern, a list of
     paths, a binary stream of CSV, a table of a database by its URI (sources.py), anything with `__arrow_c_stream__`
-    (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..).
+    (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..). A text file whose first
+    line has a column of `named`, the names that were given, has a header.
 
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
     """
-    text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment}
+    asked = tuple(name for name in named if isinstance(name, str))
+    text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment, "named": asked}
     given = open_source(given) if is_source(given) else given
     paths = _paths(given)
     if paths is None and hasattr(given, "read"):

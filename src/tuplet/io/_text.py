@@ -99,6 +99,7 @@ class TextFile:
     header: bool | None = None
     separator: str | None = None
     comment: str = "#"
+    named: Sequence[str] = ()  # columns that were asked for
     _held: list[bytes] = field(default_factory=list, repr=False)
 
     @property
@@ -113,7 +114,8 @@ class TextFile:
             head += lines.clean()[: 2 * HEAD]
             if len(head) >= HEAD or lines.read >= 1:
                 break
-        return sniff(head[:HEAD], self.name, header=self.header, separator=self.separator)
+        options: dict[str, Any] = {"header": self.header, "separator": self.separator, "named": self.named}
+        return sniff(head[:HEAD], self.name, **options)
 
     def chunks(self, columns: Sequence[str], types: Mapping[str, Any] | None = None) -> Iterator[TextChunk]:
         """The rows in order, `columns` only: trimmed texts, or of the Arrow `types`."""
