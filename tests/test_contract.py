@@ -403,6 +403,8 @@ def test_a_default_method_for_each_case() -> None:
     assert method_class(default_method(labels=True)).needs_labels
     assert not method_class(default_method()).needs_labels
     assert defaults(default_method(recipe=True)) == defaults("DMAT-i")
+    assert hasattr(method_class(default_method(rows=True)), "transform_rows")
+    assert method_class(default_method(labels=True, rows=True)).needs_labels
 
 
 class Degrees(NodeEstimator):

@@ -36,6 +36,8 @@ APART = {"training": {"graph", "filters", "io"}, "evaluation": {"training", "mod
 # Words that stand in two places and mean the same: each seam's `register`, each page's `report`; the cell encoders of
 # io/preparation are saved by their names.
 ALIKE = {"register", "report", "Vectors"}
+# A study of one method's settings, which it draws beside the same filter without training.
+STUDIES = {"bench.report.ablations"}
 
 
 def modules() -> dict[str, Path]:
@@ -157,9 +159,27 @@ def test_ray_stays_in_the_engines(name: str) -> None:
         assert not {n for n in imports(MODULES[name]) if n.split(".")[0] == "ray"}
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_memory_is_probed_in_one_module(name: str) -> None:
+    probes = ("getrusage", "/proc/self/stat", "/proc/meminfo", "mem_get_info", "psutil")
+    assert name == "_memory" or not [probe for probe in probes if probe in MODULES[name].read_text()]
+
+
 def test_no_grab_bag_modules() -> None:
     banned = {"utils", "util", "common", "helpers", "base", "misc"}
     assert not banned & {name.split(".")[-1].lstrip("_") for name in MODULES}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in STUDIES])
+def test_no_method_is_treated_by_its_name(name: str) -> None:
+    """No comparison with a method's name or its class' name: the class says what it can do."""
+    from tuplet.models.registry import class_paths
+
+    known = set(class_paths()) | {path.split(":")[1] for path in class_paths().values()}
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        tested = [node] if isinstance(node, ast.Compare) else node.cases if isinstance(node, ast.Match) else []
+        words = {c.value for part in tested for c in ast.walk(part) if isinstance(c, ast.Constant)}
+        assert not known & words, f"{name}:{node.lineno}"  # type: ignore[attr-defined]
 
 
 def test_one_word_means_one_thing() -> None:

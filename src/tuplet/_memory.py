@@ -26,6 +26,11 @@ def resident_bytes() -> int:
     return _field(_STATUS, "VmRSS") or _peak_of_all_time()
 
 
+def address_space() -> int:
+    """Address space of this process now, which is what a limit of the system counts; 0 where it does not tell."""
+    return _field(_STATUS, "VmSize")
+
+
 def peak_bytes() -> int:
     """Peak of resident memory since `reset_peak`, or since the process' start where that cannot be reset."""
     return _field(_STATUS, "VmHWM") or _peak_of_all_time()

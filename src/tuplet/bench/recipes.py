@@ -16,7 +16,9 @@ from importlib.resources import files
 from typing import Any
 
 from tuplet._check import InputError, check_choice
+from tuplet.models.registry import default_method
 
+_METHOD = default_method(recipe=True)
 SOURCES = ("paper", "tuned", "guess")
 RECIPE_TASKS = ("clustering", "classification", "links")
 
@@ -31,7 +33,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe_settings(
-    dataset: str, task: str = "clustering", *, method: str = "DMAT-i", usage: str = "all"
+    dataset: str, task: str = "clustering", *, method: str = _METHOD, usage: str = "all"
 ) -> dict[str, Any]:
     """Plain settings of `dataset` for `task`; the studies (tau0, hardness, ..) take the recipe for clustering.
 
@@ -42,7 +44,7 @@ def recipe_settings(
 
 
 def recipe_sources(
-    dataset: str, task: str = "clustering", *, method: str = "DMAT-i", usage: str = "all"
+    dataset: str, task: str = "clustering", *, method: str = _METHOD, usage: str = "all"
 ) -> dict[str, Any]:
     """The source of each value of the same recipe: "paper", "tuned" or "guess"."""
     return {name: _source(entry) for name, entry in _entries(dataset, task, method, usage).items()}

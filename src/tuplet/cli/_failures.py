@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -64,10 +63,11 @@ def _in_use() -> str:
     """What this process has, where an error does not say what was asked for."""
     import resource
 
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
+    from tuplet._memory import address_space
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     told = "" if limit == resource.RLIM_INFINITY else f" of {limit / 1e9:.2f} GB that the system lets it have"
-    return f"the process has {pages * resource.getpagesize() / 1e9:.2f} GB of address space{told}"
+    return f"the process has {address_space() / 1e9:.2f} GB of address space{told}"
 
 
 def _tell_launcher() -> None:

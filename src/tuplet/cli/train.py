@@ -45,10 +45,11 @@ def train(
     """
     from tuplet.engines.launch import check_launch, launch
     from tuplet.engines.workers import started_as_worker
+    from tuplet.models.registry import default_method
     from tuplet.models.saving import check_model_folder
     from tuplet.training.group import check_workers
 
-    name = method or ("DMAT" if labels is not None else "DMAT-i")
+    name = method or default_method(labels=labels is not None, rows=True)
     params = _method.typed_params(name, settings=setting)
     model, data, classes = _checked(name, params, rows, labels, seed, device)
     folder = check_model_folder(out)

@@ -38,7 +38,7 @@ _METHODS: dict[str, str] = {
     "Dink-Net": "tuplet.baselines.dinknet:DinkNet",
 }
 _GIVEN: dict[str, type[NodeEstimator]] = {}  # classes by path, of `register`
-_DEFAULT, _WITH_LABELS, _WITH_RECIPE = "SelfDMAT", "DMAT", "DMAT-i"
+_DEFAULT, _WITH_LABELS, _ON_ROWS = "SelfDMAT", "DMAT", "DMAT-i"
 
 
 def method_names() -> list[str]:
@@ -122,9 +122,9 @@ def dim_settings(method: str, dim: int) -> dict[str, Any]:
     return {name: (*default[:-1], dim) if isinstance(default, tuple) else dim}
 
 
-def default_method(*, labels: bool = False, recipe: bool = False) -> str:
-    """The method where none is named; `labels`: some are given to learn from, `recipe`: the paper's settings are."""
-    return _WITH_LABELS if labels else _WITH_RECIPE if recipe else _DEFAULT
+def default_method(*, labels: bool = False, recipe: bool = False, rows: bool = False) -> str:
+    """The method where none is named, if labels to learn from, the paper's settings, or filtered rows are given."""
+    return _WITH_LABELS if labels else _ON_ROWS if recipe or rows else _DEFAULT
 
 
 def class_path(cls: type) -> str:
