@@ -15,7 +15,7 @@ from tuplet._check import InputError
 from tuplet.models._self_labels import group_means, of_any_size
 from tuplet.rows.kmeans import kmeans
 from tuplet.rows.lloyd import Clusters, _State, lloyd
-from tuplet.rows.starts import plus_plus
+from tuplet.rows.starts import plus_plus, swapped
 from tuplet.rows.unit import scale_rows
 
 
@@ -77,6 +77,39 @@ def test_the_best_start_is_as_good_as_scikit_learns() -> None:
     rows = scale_rows(blobs(n=3000, k=12, d=8))
     rival = KMeans(12, n_init=10, random_state=0).fit(rows).inertia_
     assert kmeans(rows, 12, n_init=10, unit_rows=False).inertia <= 1.001 * rival
+
+
+def far_blobs(k: int = 12, each: int = 40) -> NDArray[np.float32]:
+    """k groups far apart, `each` rows or three times as many in turn."""
+    rng = np.random.default_rng(3)
+    which = np.repeat(np.arange(k), [each * (3 if c % 2 else 1) for c in range(k)])
+    return (20 * rng.normal(size=(k, 6))[which] + rng.normal(size=(len(which), 6))).astype(np.float32)
+
+
+def test_swaps_leave_an_optimum_in_which_lloyd_stays() -> None:
+    rows, k = far_blobs(), 12
+    best = lloyd(rows, np.array([rows[start] for start in np.cumsum([0, *([40, 120] * 5), 40])]))
+    bad = best.centres.copy()
+    bad[[0, 2, 4]] = best.centres[[1, 3, 5]] + 0.1  # three groups with two centres each, three with none
+    stuck = lloyd(rows, bad)
+    found = swapped(rows, stuck, seed=0)
+    assert stuck.inertia > 5 * best.inertia
+    assert lloyd(rows, found.centres).inertia == pytest.approx(best.inertia, rel=1e-4)
+    again = swapped(rows, best, seed=0)
+    assert again.inertia <= best.inertia and len(again.centres) == k
+
+
+@pytest.mark.parametrize("rows", [np.ones((20, 3)), np.repeat(np.eye(3), 4, axis=0), np.arange(4.0)[:, None]])
+def test_swaps_of_rows_that_cannot_be_split_end(rows: Any) -> None:
+    assert kmeans(rows, 4, unit_rows=False).inertia == pytest.approx(0, abs=1e-6)
+
+
+def test_one_start_with_swaps_is_as_good_as_ten_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = blobs(n=2000, k=40, d=3, spread=0.1)
+    few = kmeans(rows, 40, n_init=1, unit_rows=False).inertia
+    monkeypatch.setattr("tuplet.rows.starts._ROUNDS", 0)
+    assert few <= kmeans(rows, 40, n_init=10, unit_rows=False).inertia
+    assert few < 0.98 * kmeans(rows, 40, n_init=1, unit_rows=False).inertia
 
 
 def test_short_starts_on_a_sample_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from tuplet._files import locked, new_file, new_folder
 from tuplet.engines import Engine, connected
 from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vectors_of
 from tuplet.rows.lloyd import SETTLED, STEPS, assigned
-from tuplet.rows.starts import sample_places, sample_size, starts_on
+from tuplet.rows.starts import sample_places, sample_size, start_on
 from tuplet.rows.unit import scale_rows
 
 Progress = Callable[[str, float], None]
@@ -99,12 +99,12 @@ def _clustered(
         for item, low, high in zip(items, ends, ends[1:])
     ]
     sample = scale_rows(np.vstack(nodes.map(sample_of_part, asked)), bool(settings["unit_rows"]))
-    starts = starts_on(np.ascontiguousarray(sample), k, seed, int(settings["n_init"]), whole=len(sample) == n)
+    start = start_on(np.ascontiguousarray(sample), k, seed, int(settings["n_init"]), whole=len(sample) == n)
     if len(sample) < n:
-        return _settle(nodes, items, work, np.stack([start.centres for start in starts]), n, progress)
+        return _settle(nodes, items, work, start.centres[None], n, progress)
     for i, (low, high) in enumerate(pairwise(ends)):
-        _save(work / f"labels-0-{i}.npy", starts[0].labels[None, low:high])
-    return np.bincount(starts[0].labels, minlength=k), starts[0].inertia, {"step": 0, "start": 0}
+        _save(work / f"labels-0-{i}.npy", start.labels[None, low:high])
+    return np.bincount(start.labels, minlength=k), start.inertia, {"step": 0, "start": 0}
 
 
 def _settle(

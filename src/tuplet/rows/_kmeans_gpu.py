@@ -13,9 +13,9 @@ _BLOCK = 2**28  # products (rows x clusters) held at once
 
 
 def refine_on_gpu(
-    rows: Any, starts: list[NDArray[np.float32]], unit_rows: bool, settled: float, steps: int
+    rows: Any, centres: NDArray[np.float32], unit_rows: bool, settled: float, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
-    """Labels, centres and inertia of the best of Lloyd's runs from each of `starts` (k, d) over `rows` (n, d)."""
+    """Labels, centres and inertia after Lloyd's steps from `centres` (k, d) over `rows` (n, d)."""
     where = torch.device("cuda")
     z = torch.empty(rows.shape, device=where)
     step = max(1, 2**26 // rows.shape[1])
@@ -23,9 +23,8 @@ def refine_on_gpu(
         z[start : start + step] = torch.from_numpy(np.array(rows[start : start + step], np.float32)).to(where)
     if unit_rows:
         z = torch.nn.functional.normalize(z, dim=1, eps=1e-30)
-    found = [_lloyd(z, torch.from_numpy(start).to(where), settled, steps) for start in starts]
-    labels, centres, inertia = min(found, key=lambda one: one[2])
-    return labels.cpu().numpy().astype(np.int64), centres.cpu().numpy(), inertia
+    labels, found, inertia = _lloyd(z, torch.from_numpy(centres).to(where), settled, steps)
+    return labels.cpu().numpy().astype(np.int64), found.cpu().numpy(), inertia
 
 
 def _lloyd(z: Tensor, centres: Tensor, settled: float, steps: int) -> tuple[Tensor, Tensor, float]:

@@ -1,6 +1,6 @@
 """K-Means for vectors of any number of rows, and a label-free choice of k.
 
-Dense rows: the best few starts on a sample of rows (`starts`) go on over all rows, block by block, until the labels
+Dense rows: the best start on a sample of rows (`starts`) goes on over all rows, block by block, until the labels
 settle (`lloyd`). On a GPU the rows lie there and every step is a product. CSR rows go to scikit-learn.
 """
 
@@ -18,7 +18,7 @@ from tuplet._memory import mapped_file
 from tuplet._seed import seed_of
 from tuplet._threads import one_pool
 from tuplet.rows.lloyd import SETTLED, STEPS, Clusters, lloyd, simplified_silhouette
-from tuplet.rows.starts import best_starts, sampled
+from tuplet.rows.starts import best_start, sampled
 from tuplet.rows.unit import checked_vectors, scale_rows
 
 WHOLE_BYTES = 2**31  # of dense vectors: up to here a scaled copy is made
@@ -29,7 +29,9 @@ _GPU_WORK = 2**31  # rows x columns x clusters that are worth the way to a GPU
 def kmeans(
     z: Any, k: int, *, seed: int = 0, n_init: int = 10, unit_rows: bool = True, device: str = "auto"
 ) -> Clusters:
-    """K-Means with k-means++ starts: the best of `n_init`. Fewer clusters come back where z has fewer distinct rows.
+    """K-Means: the best of `n_init` k-means++ starts, after swaps of centres that lower its inertia.
+
+    Fewer clusters come back where z has fewer distinct rows.
 
     `device`: "cpu", "cuda", or "auto" for a GPU that torch already uses, where the work is worth it.
 
@@ -44,16 +46,15 @@ def kmeans(
     if sp.issparse(z):
         return _sparse(scale_rows(z, unit_rows), k, seed, n_init)
     rows = scale_rows(z, unit_rows) if _in_memory(z) else z
-    starts = best_starts(rows, k, seed, n_init, unit_rows and rows is z)
-    if len(starts[0].labels) == z.shape[0]:
-        return starts[0]
+    later = unit_rows and rows is z  # rows are scaled as they are read
+    start = best_start(rows, k, seed, n_init, later)
+    if len(start.labels) == z.shape[0]:
+        return start
     if _worth_a_gpu(z, k, device):
         from tuplet.rows._kmeans_gpu import refine_on_gpu
 
-        centres = [start.centres for start in starts]
-        return Clusters(*refine_on_gpu(rows, centres, unit_rows and rows is z, SETTLED, STEPS))
-    found = [lloyd(rows, start.centres, unit_rows=unit_rows and rows is z, steps=STEPS) for start in starts]
-    return min(found, key=lambda clusters: clusters.inertia)
+        return Clusters(*refine_on_gpu(rows, start.centres, later, SETTLED, STEPS))
+    return lloyd(rows, start.centres, unit_rows=later)
 
 
 def choose_k(z: Any, *, seed: int = 0, k_max: int = 20, unit_rows: bool = True, sample: int = 5000) -> int:

@@ -142,7 +142,7 @@ class _State:
         return self._assign(block, found[:count])
 
     def _assign(self, block: slice, which: Labels) -> _Part:
-        from tuplet.kernels.assign import move, nearest_two
+        from tuplet.kernels.assign import move
 
         k = len(self.centres)
         part = _Part(np.zeros(self.sums.shape), np.zeros(k, np.int64), 0)
@@ -150,10 +150,8 @@ class _State:
             return part
         taken = self.rows[block] if len(which) == block.stop - block.start else self.rows[block][which]
         rows = np.ascontiguousarray(scale_rows(taken, self.unit_rows))
-        near, first, second = np.empty(len(rows), np.int64), *(np.empty(len(rows), np.float32) for _ in range(2))
         squares = np.einsum("ij,ij->i", rows, rows)
-        half = np.einsum("ij,ij->i", self.centres, self.centres) / np.float32(2)
-        nearest_two(rows @ self.centres.T, half, squares, near, first, second)
+        near, first, second = two_nearest(rows, self.centres, squares)
         where = which + block.start
         moved = move(rows, self.near[where], near, part.sums, part.counts)
         self.near[where], self.upper[where], self.lower[where] = near, first, second
@@ -175,6 +173,17 @@ class _State:
         if len(new) > 1:
             self.most[order[0]] = self.drift[order[1]]
         self.centres, self.apart = new, _half_gaps(new)
+
+
+def two_nearest(rows: Floats, centres: Floats, squares: Floats | None = None) -> tuple[Labels, Floats, Floats]:
+    """The nearest centre of each row (n,), and the distances to it and to the second nearest (inf for one centre)."""
+    from tuplet.kernels.assign import nearest_two
+
+    near, first, second = np.empty(len(rows), np.int64), *(np.empty(len(rows), np.float32) for _ in range(2))
+    squares = np.einsum("ij,ij->i", rows, rows) if squares is None else squares
+    half = np.einsum("ij,ij->i", centres, centres) / np.float32(2)
+    nearest_two(rows @ centres.T, half, squares, near, first, second)
+    return near, first, second
 
 
 def _half_gaps(centres: Floats) -> Floats:
