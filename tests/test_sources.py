@@ -44,7 +44,33 @@ def test_uris_are_taken_apart() -> None:
     )
     place, asked = split_uri("postgresql://ann:pw@h:5/base?sslmode=disable&query=select%20a%2Bb")
     assert place == "postgresql://ann:pw@h:5/base?sslmode=disable" and asked == {"query": "select a+b"}
-    assert "pw" not in shown("postgresql://ann:pw@h:5/base")
+    assert split_uri("postgresql:///base?host=/tmp/a&table=t") == ("postgresql:///base?host=/tmp/a", {"table": "t"})
+    assert split_uri("postgresql://h/b?options=-c%20a%3Db+c&table=t")[0] == "postgresql://h/b?options=-c%20a%3Db+c"
+    assert split_uri("duckdb:?query=from+'a'&table=t") == ("", {"query": "from 'a'", "table": "t"})
+    assert split_uri("duckdb:a.db?table=Odd%20Name") == ("a.db", {"table": "Odd Name"})
+
+
+@pytest.mark.parametrize("place", ["duckdb:a.db", "postgresql://h/base"])
+def test_a_query_with_blanks_is_taken_as_it_is_typed(place: str) -> None:
+    """Also one with #, line breaks, a percent sign and digits, or a plus: no part of it is decoded or cut."""
+    for query in ("select a from t where b = '#1'", "select a,\n  b\nfrom t", "select 1 where a like 'x%20%'",
+                  "select a+b from t", "select 'query=' as a & table=t"):  # fmt: skip
+        assert split_uri(f"{place}?query={query}")[1] == {"query": query}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://ann:SECRET@h:5/base",
+        "postgresql://ann:SEC/RET@h/base",
+        "postgresql://ann:SEC@RET@h/base?table=t",
+        "postgresql://h/base?user=ann&password=SECRET&table=t",
+        "postgresql://h/base?sslpassword=SECRET",
+        "s3://key:SEC/RET@bucket/a.csv",
+    ],
+)
+def test_passwords_are_not_shown(uri: str) -> None:
+    assert "SEC" not in shown(uri) and "RET" not in shown(uri) and shown(uri).startswith(uri[:7])
 
 
 # ---- DuckDB ----------------------------------------------------------------------------------------------------
@@ -197,12 +223,26 @@ def test_a_graph_from_postgresql(base: str, tmp_path: Path) -> None:
     assert same(convert(edges, tmp_path / "g", features=people, label="kind"), expected())
 
 
+def test_a_query_of_several_lines_with_comments(base: str) -> None:
+    query = "select source, -- one end\n  target from edges\nwhere source <> '#1' and target not like 'x%20%' -- all"
+    assert read_graph(f"{base}&query={query}").n_edges == len(EDGES)
+
+
+def test_a_table_with_dots_in_its_name(base: str) -> None:
+    execute(base, 'create table "edges.2026.05" as select * from edges', 'create schema "a.b"',
+            'create table "a.b".edges as select * from edges limit 1')  # fmt: skip
+    assert read_graph(f"{base}&table=edges.2026.05").n_edges == len(EDGES)
+    assert read_graph(f"{base}&table=a.b.edges").n_edges == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ("&table=edge", "Did you mean 'edges'"),
         ("&query=select sorce from edges", 'column "sorce" does not exist.*source'),
         ("&query=selec 1", "syntax error"),
+        ("&sslmod=x&table=edges", 'refused .invalid URI query parameter: "sslmod"'),
+        ("&dbname=nobase&table=edges", 'database "nobase" does not exist.*Check the database'),
     ],
 )
 def test_bad_questions_to_postgresql(base: str, asked: str, message: str) -> None:
@@ -223,6 +263,23 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     with pytest.raises(InputError, match=r"cannot be reached, or the connection was lost 3 times"):
         read_graph("postgresql://a:secret@127.0.0.1:1/x?table=edges")
     assert caplog.text.count("trying again") == 2 and "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("uri", "message", "tries"),
+    [
+        ("postgresql://nohost.invalid/x?table=t", "cannot be reached", 3),
+        ("postgresql://me:se/cret@h/x?table=t", "refused .invalid integer value", 1),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(
+    uri: str, message: str, tries: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("adbc_driver_postgresql", reason="extra [stores] is not installed")
+    monkeypatch.setattr(_postgres, "PAUSE", 0.01)
+    with pytest.raises(InputError, match=message):
+        read_graph(uri)
+    assert caplog.text.count("trying again") == tries - 1
 
 
 def test_a_lost_connection_is_made_again(base: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,6 +229,20 @@ def test_targets_that_cannot_be_used_are_told_before_the_work(bad: str, message:
         write_vectors(bad, rows(), np.arange(200))
 
 
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("postgresql://ann@h:5/base/t", "postgresql://ann@h:5/base"),
+        ("postgresql:///base/t?host=/tmp/a", "postgresql:///base?host=/tmp/a"),
+        ("postgresql:///base?host=/tmp/a&table=t", "postgresql:///base?host=/tmp/a"),
+        ("postgresql://h/my%20base/t?options=-c%20a%3Db", "postgresql://h/my%20base?options=-c%20a%3Db"),
+        ("postgresql://?dbname=base&host=h&table=t", "postgresql://?dbname=base&host=h"),
+    ],
+)
+def test_a_table_in_postgresql_is_named_in_several_ways(uri: str, place: str) -> None:
+    assert _store_postgres.PostgresStore.at(uri) == _store_postgres.PostgresStore(place, "t")
+
+
 def test_absent_tables_suggest_the_nearest(target: str) -> None:
     write_vectors(target, rows(), np.arange(200))
     wrong = target.replace("papers", "paper") if "papers" in target else f"duckdb:{target}?table=vector"
@@ -358,6 +372,64 @@ def test_reading_without_the_right_is_refused_in_one_line(roles: str) -> None:
         read_vectors(target)
     with pytest.raises(InputError, match="permission denied for table owned"):
         store_neighbors(target, ["1"])
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Path:
+    """A DuckDB file with the schema `own`, a view `seen` and vectors under an odd name."""
+    duckdb = pytest.importorskip("duckdb", reason="extra [stores] is not installed")
+    path = tmp_path / "v.duckdb"
+    write_vectors(f'duckdb:{path}?table=o\'neil "x"', rows(), np.arange(200), metadata={"model": "it's"})
+    with duckdb.connect(str(path)) as db:
+        db.execute("create schema own; create view seen as select 1 as id, [1.0, 2.0]::float[2] as vector")
+    return path
+
+
+def test_odd_names_in_duckdb(duck: Path) -> None:
+    for table in ('o\'neil "x"', "own.vectors"):
+        target = f"duckdb:{duck}?table={table}"
+        write_vectors(target, rows(seed=1), np.arange(200), metadata={"model": table})
+        np.testing.assert_array_equal(read_vectors(target).z, rows(seed=1))
+        assert read_vectors(target).metadata["model"] == table
+        assert len(store_neighbors(target, ["3"], 4)["3"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [("absent.new", 'Schema with name "?absent"? does not exist'), ("seen", "is of type View")],
+)
+def test_what_duckdb_refuses_is_told_before_the_work(duck: Path, table: str, message: str) -> None:
+    before = duck.read_bytes()
+    with pytest.raises(InputError, match=message):
+        vector_stores.check_store(f"duckdb:{duck}?table={table}", 2, np.arange(2))
+    assert duck.read_bytes() == before and not list(duck.parent.glob("*.wal"))
+    with pytest.raises(InputError, match="Schema"):
+        vector_stores.check_store(f"duckdb:{duck.parent}/none.duckdb?table=absent.new", 2, np.arange(2))
+    assert not (duck.parent / "none.duckdb").exists()
+
+
+def test_a_duckdb_file_that_another_process_reads_is_told_before_the_work(duck: Path) -> None:
+    code = f"import duckdb; db = duckdb.connect({str(duck)!r}, read_only=True); print('open', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"open\n"
+        with pytest.raises(InputError, match="Another process has it open; wait"):
+            vector_stores.check_store(str(duck), 8, np.arange(2))
+        other.kill()
+
+
+def test_vectors_that_others_put_into_postgresql_are_searched(base: str) -> None:
+    """No column `cluster`, ids of another whole type, no stated width."""
+    from tests.test_sources import execute
+
+    execute(base, "create extension if not exists vector", "create table foreign_rows (id integer, vector vector)",
+            "insert into foreign_rows values (1, '[1,0]'), (2, '[0,1]'), (3, '[1,0.1]')")  # fmt: skip
+    target = base.replace("/postgres?", "/postgres/foreign_rows?")
+    assert [i for i, _ in store_neighbors(target, ["1"], 2)["1"]] == [3, 2]
+    assert read_vectors(target).ids.tolist() == [1, 2, 3]
+    with pytest.raises(InputError, match="The id 'x' is not in the table"):
+        store_neighbors(target, ["x"])
+    with pytest.raises(InputError, match="`cluster`"):
+        write_vectors(target, rows(3, 2), np.arange(3))
 
 
 def test_a_rehearsal_leaves_nothing_and_waits_for_nobody(base: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, need_extra
-from tuplet.io._uris import Question, first_line, quoted
+from tuplet.io._uris import Question, first_line, named_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,16 +47,14 @@ def connect_duckdb(path: str, *, read_only: bool = True, memory: int = MEMORY) -
         return connection
     except duckdb.Error as error:
         busy = "lock" in str(error).lower()
-        todo = "Another process writes to it; wait until it ends." if busy else "Check that it is a DuckDB file."
+        todo = "Another process has it open; wait until it ends." if busy else "Check that it is a DuckDB file."
         raise InputError(f"{path} cannot be opened ({first_line(error)}). {todo}") from None
 
 
-def duckdb_tables(connection: Any) -> list[str]:
-    """The names of the tables and views."""
-    rows = connection.execute(
-        "select table_schema, table_name from information_schema.tables order by 1, 2"
-    ).fetchall()
-    return [name if schema == "main" else f"{schema}.{name}" for schema, name in rows]
+def duckdb_tables(connection: Any) -> dict[str, str]:
+    """The tables and views: name -> quoted."""
+    found = connection.execute("select table_schema, table_name from information_schema.tables order by 1, 2")
+    return named_tables(found.fetchall(), "main")
 
 
 def duckdb_batches(question: Question, memory: int = MEMORY) -> pa.RecordBatchReader:
@@ -65,7 +63,7 @@ def duckdb_batches(question: Question, memory: int = MEMORY) -> pa.RecordBatchRe
 
     duckdb = need_extra("duckdb", "stores", "A DuckDB source")
     connection = connect_duckdb(question.place, memory=memory)
-    query = question.query or f"from {quoted(question.only_table(duckdb_tables(connection)))}"
+    query = question.query or f"from {question.only_table(duckdb_tables(connection))}"
     try:
         relation = connection.sql(query)
         if relation is None:

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, need_extra
-from tuplet.io._uris import Question, first_line, quoted, quoted_column, shown
+from tuplet.io._uris import Question, first_line, named_tables, quoted_name, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger("tuplet")
+_DRIVER = re.compile(
+    r"^.*?(Failed to connect: (.*?FATAL:\s+)?|(FATAL|ERROR):\s+)"
+)  # its own words before the server's
 TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
 
 
@@ -37,10 +40,13 @@ def asked(place: str, attempt: Callable[[Any, Any], Any]) -> Any:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the connection failed, rather than the query."""
+    """Whether the connection failed, rather than the query, and a second attempt may help."""
+    state = getattr(error, "sqlstate", None)
+    if state:
+        return str(state).startswith(("08", "57P"))  # connection exception, operator intervention
     text = str(error).lower()
-    signs = ("connection", "terminating", "server closed", "could not receive", "could not send", "no such file")
-    refused = ("password", "role ", 'database "', "authentication", "pg_hba")
+    signs = ("connection", "terminating", "server closed", "could not ", "no such file")
+    refused = ("password", "role ", 'database "', "authentication", "pg_hba", "invalid ")
     return any(sign in text for sign in signs) and not any(word in text for word in refused)
 
 
@@ -57,7 +63,7 @@ def _retried(attempt: Callable[[], Any], place: str, failure: type[Exception]) -
         try:
             return attempt()
         except (failure, pa.ArrowException, OSError) as error:
-            told = re.sub(r"^.*?(FATAL|ERROR):\s+", "", first_line(error))  # without the driver's own words
+            told = _DRIVER.sub("", first_line(error))
             if not is_lost(error):
                 raise InputError(f"{shown(place)} refused ({told}). {_advice(told)}".rstrip()) from None
             if i == TRIES:
@@ -72,6 +78,10 @@ def _retried(attempt: Callable[[], Any], place: str, failure: type[Exception]) -
 
 _ADVICE = {
     "password": "Check user and password: PGPASSWORD, ~/.pgpass, or user:password@ in the URI.",
+    'role "': "Check the user in the URI, or PGUSER.",
+    'database "': "Check the database in the URI, or PGDATABASE.",
+    "URI": "Write postgresql://user@host/base, and percent-encode what is special in a name or password.",
+    "invalid integer": "Write postgresql://user@host/base, and percent-encode what is special in a name or password.",
     "pg_hba": "The server lets nobody in from here by that name. Ask its owner.",
     "permission denied": "Ask the owner for the right, or name another table, schema or user.",
     "must be owner": "A load sets the comment and the index of its table, as only its owner may. Name another table.",
@@ -87,14 +97,14 @@ def _advice(told: str) -> str:
     return next((advice for words, advice in _ADVICE.items() if words in told), "")
 
 
-def postgres_tables(cursor: Any) -> list[str]:
-    """The names of the tables and views, readable or not, with their schema unless it is public."""
+def postgres_tables(cursor: Any) -> dict[str, str]:
+    """The tables and views, readable or not: name, with the schema unless it is public -> quoted."""
     cursor.execute(
         "select nspname, relname from pg_class join pg_namespace on relnamespace = pg_namespace.oid "
         "where relkind in ('r', 'p', 'v', 'm', 'f') and nspname !~ '^pg_' and nspname <> 'information_schema' "
         "order by 1, 2"
     )
-    return [name if schema == "public" else f"{schema}.{name}" for schema, name in cursor.fetchall()]
+    return named_tables(cursor.fetchall(), "public")
 
 
 class Answer:
@@ -122,7 +132,7 @@ def _spool(cursor: Any, question: Question, path: Path) -> None:
     """Write all rows of the answer to `path`, batch by batch."""
     import pyarrow as pa
 
-    query = question.query or f"select * from {quoted(question.only_table(postgres_tables(cursor)))}"
+    query = question.query or f"select * from {question.only_table(postgres_tables(cursor))}"
     cursor.execute(_readable(query, cursor))
     reader = cursor.fetch_record_batch()
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
@@ -137,9 +147,9 @@ def _readable(query: str, cursor: Any) -> str:
     schema = cursor.adbc_execute_schema(query)
     wanted = []
     for part in schema:
-        name, kind = quoted_column(part.name), (part.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+        name, kind = quoted_name(part.name), (part.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
         opaque = isinstance(part.type, pa.BaseExtensionType) or (pa.types.is_binary(part.type) and kind != "bytea")
         cast = "real[]" if kind == "vector" or kind.startswith("unnamed") else "text"
         cast = "double precision" if kind == "numeric" else cast if opaque else ""
         wanted.append(f"{name}::{cast} as {name}" if cast else name)
-    return f"select {', '.join(wanted)} from ({query.rstrip().rstrip(';')}) as asked"
+    return f"select {', '.join(wanted)} from ({query.rstrip().rstrip(';')}\n) as asked"  # a comment may end the query

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, check_out_path, need_extra
 from tuplet.io._duckdb import duckdb_connection, duckdb_tables
-from tuplet.io._uris import check_table, first_line, quoted
+from tuplet.io._uris import check_table, first_line, literal, quoted
 from tuplet.io._vector_table import (
     Neighbors,
     no_such_id,
@@ -40,28 +40,35 @@ class DuckStore:
         return cls(path, table or "vectors")
 
     def check(self, width: int | None, id_type: pa.DataType | None) -> None:
-        """Raise where the file cannot be opened, or its table holds something else."""
-        if not Path(self.path).exists():
-            return
-        with duckdb_connection(self.path) as connection:
+        """Raise where the table holds something else, or the load would be refused: it is rehearsed without rows."""
+        import pyarrow as pa
+
+        there = Path(self.path).exists()
+        with duckdb_connection(self.path if there else "", read_only=False) as connection:
             if self.table in duckdb_tables(connection):
-                there = self._width(connection)
-                if width is not None and there != width:
-                    raise other_width(f"{self.path} ({self.table})", there, width)
+                kept = self._width(connection)
+                if width is not None and kept != width:
+                    raise other_width(f"{self.path} ({self.table})", kept, width)
+            self._replace(connection, pa.table({"id": [0]}).to_reader(), "")
+            connection.execute("rollback")
 
     def write(self, batches: Callable[[], pa.RecordBatchReader], metadata: str) -> None:
         """Replace the table in one transaction."""
+        with duckdb_connection(self.path, read_only=False) as connection:
+            self._replace(connection, batches(), metadata)
+            connection.execute("commit")
+
+    def _replace(self, connection: Any, rows: pa.RecordBatchReader, metadata: str) -> None:
+        """Table and comment, uncommitted."""
         duckdb = need_extra("duckdb", "stores", "A DuckDB store")
         name = quoted(self.table)
-        with duckdb_connection(self.path, read_only=False) as connection:
-            try:
-                connection.execute("begin")
-                connection.register("tuplet_rows", batches())
-                connection.execute(f"create or replace table {name} as from tuplet_rows")
-                connection.execute(f"comment on table {name} is '{metadata.replace(chr(39), chr(39) * 2)}'")
-                connection.execute("commit")
-            except duckdb.Error as error:
-                raise InputError(f"{self.path} was not written ({first_line(error)}). It is as it was.") from None
+        try:
+            connection.execute("begin")
+            connection.register("tuplet_rows", rows)
+            connection.execute(f"create or replace table {name} as from tuplet_rows")
+            connection.execute(f"comment on table {name} is {literal(metadata)}")
+        except duckdb.Error as error:
+            raise InputError(f"{self.path} was not written ({first_line(error)}). It is as it was.") from None
 
     def read(self) -> pa.Table:
         """All rows."""
@@ -69,7 +76,8 @@ class DuckStore:
             self._check_there(connection)
             table = connection.sql(f"from {quoted(self.table)}").to_arrow_table()
             comment = connection.execute(
-                "select comment from duckdb_tables() where table_name = ?", [self.table.split(".")[-1]]
+                "select comment from duckdb_tables() where schema_name || '.' || table_name = ?",
+                [self.table if "." in self.table else f"main.{self.table}"],
             ).fetchone()
         return with_metadata(table, comment[0] if comment else None)
 
@@ -99,7 +107,8 @@ class DuckStore:
         self._width(connection)
 
     def _width(self, connection: Any) -> int:
-        columns = dict(connection.execute(f"select name, type from pragma_table_info('{self.table}')").fetchall())
+        described = connection.execute(f"describe {quoted(self.table)}").fetchall()
+        columns = {name: kind for name, kind, *_ in described}
         kind = str(columns.get("vector", ""))
         if "id" not in columns or not kind.startswith("FLOAT["):
             where = f"The table {self.table!r} of {self.path}"

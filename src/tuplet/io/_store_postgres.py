@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 import numpy as np
 
 from tuplet._check import InputError
 from tuplet.io._postgres import asked, is_blocked, postgres_tables
-from tuplet.io._uris import check_table, quoted, shown
+from tuplet.io._uris import check_table, literal, quoted, shown
 from tuplet.io._vector_table import (
     Neighbors,
     no_such_id,
@@ -43,11 +43,11 @@ class PostgresStore:
     def at(cls, target: str) -> PostgresStore:
         """From `postgresql://host/base/table`, or `postgresql://host/base?table=table`."""
         place, table = vector_place(target)
-        parts = urlsplit(place)
-        steps = [unquote(step) for step in parts.path.split("/") if step]
-        if len(steps) != (1 if table else 2):
+        path, mark, parameters = place.partition("?")
+        steps = path.split("/")  # postgresql:, nothing, host, base, table
+        if not (len(steps) <= 4 if table else len(steps) == 5 and steps[4]):
             raise InputError(f"{shown(target)} names no table. Write postgresql://user@host/base/table.")
-        return cls(urlunsplit(parts._replace(path=f"/{steps[0]}")), table or steps[-1])
+        return cls("/".join(steps[:4]) + mark + parameters, table or unquote(steps[4]))
 
     def check(self, width: int | None, id_type: pa.DataType | None) -> None:
         """Raise where the table holds something else, or the load would be refused: it is rehearsed without rows."""
@@ -76,7 +76,7 @@ class PostgresStore:
         def attempt(connection: Any, cursor: Any) -> int:
             reader = batches()
             width = reader.schema.field("vector").type.list_size
-            cursor.execute(f"select pg_advisory_xact_lock(hashtext({_literal(self.table)}))")
+            cursor.execute(f"select pg_advisory_xact_lock(hashtext({literal(self.table)}))")
             cursor.fetchall()
             written = self._load(cursor, reader, metadata)
             self._index(cursor, width)
@@ -95,12 +95,12 @@ class PostgresStore:
         cursor.execute("create extension if not exists vector")
         fresh = not self._exists(cursor)
         written = self._fill(cursor, reader) if fresh else self._merge(cursor, reader)
-        cursor.execute(f"comment on table {quoted(self.table)} is {_literal(metadata)}")
+        cursor.execute(f"comment on table {quoted(self.table)} is {literal(metadata)}")
         return written
 
     def _exists(self, cursor: Any) -> bool:
         """Whether there is such a table, readable or not."""
-        cursor.execute(f"select to_regclass({_literal(quoted(self.table))}) is not null")
+        cursor.execute(f"select to_regclass({literal(quoted(self.table))}) is not null")
         return bool(cursor.fetchone()[0])
 
     def _fill(self, cursor: Any, reader: pa.RecordBatchReader) -> int:
@@ -146,14 +146,14 @@ class PostgresStore:
         """All rows, those of a load in its order."""
 
         def attempt(_: Any, cursor: Any) -> tuple[pa.Table, str | None]:
-            self._check_columns(cursor)
-            cursor.execute(f"select id, vector, cluster from {quoted(self.table)} order by id")
+            cluster = ", cluster" if "cluster" in self._columns(cursor) else ""
+            cursor.execute(f"select id, vector{cluster} from {quoted(self.table)} order by id")
             table = _decoded(cursor.fetch_arrow_table())
-            cursor.execute(f"select obj_description({_literal(quoted(self.table))}::regclass)")
+            cursor.execute(f"select obj_description({literal(quoted(self.table))}::regclass)")
             return table, cursor.fetchone()[0]
 
         table, comment = asked(self.place, attempt)
-        if table.column("cluster").null_count:
+        if "cluster" in table.column_names and table.column("cluster").null_count:
             table = table.drop_columns(["cluster"])
         return with_metadata(table, comment)
 
@@ -161,7 +161,7 @@ class PostgresStore:
         """Neighbours by the HNSW index, or by every vector where `method` is "exact"."""
 
         def attempt(_: Any, cursor: Any) -> list[Neighbors]:
-            number = self._check_columns(cursor)["id"] == "bigint"
+            number = self._columns(cursor)["id"] in ("bigint", "integer", "smallint")
             if method == "exact":
                 cursor.execute("set local enable_indexscan = off")
             else:
@@ -174,7 +174,7 @@ class PostgresStore:
     def _nearest(self, cursor: Any, name: str, k: int, number: bool) -> Neighbors:
         table = quoted(self.table)
         there = not number or (name.lstrip("-").isdecimal() and str(int(name)) == name)
-        cursor.execute(f"select id, vector::text from {table} where {f'id = {_literal(name)}' if there else 'false'}")
+        cursor.execute(f"select id, vector::text from {table} where {f'id = {literal(name)}' if there else 'false'}")
         own = cursor.fetchone()
         if own is None:
             cursor.execute(f"select id from {table} limit 3")
@@ -185,30 +185,32 @@ class PostgresStore:
         rows = cursor.fetchall()
         return [(i, 1.0 - (1.0 if d != d else float(d))) for i, d in rows if i != own[0]][:k]
 
-    def _check_columns(
-        self, cursor: Any, width: int | None = None, id_type: pa.DataType | None = None
-    ) -> dict[str, str]:
-        """The columns and their types; raises where they are not those of vectors, of `width` and for `id_type`."""
-        import pyarrow as pa
-
+    def _columns(self, cursor: Any) -> dict[str, str]:
+        """The columns and their types; raises where they are not those of vectors."""
         if not self._exists(cursor):
             check_table(self.table, postgres_tables(cursor), shown(self.place))
         cursor.execute(
             "select attname, format_type(atttypid, atttypmod) from pg_attribute "
-            f"where attrelid = {_literal(quoted(self.table))}::regclass and attnum > 0 and not attisdropped"
+            f"where attrelid = {literal(quoted(self.table))}::regclass and attnum > 0 and not attisdropped"
         )
         columns = dict(cursor.fetchall())
-        there = columns.get("vector", "")
-        if not {"id", "cluster"} <= set(columns) or not there.startswith("vector"):
-            wanted = "`id`, `vector` (of pgvector) and `cluster`"
-            raise wrong_columns(f"The table {self.table!r}", columns, wanted)
-        size = int(there.removeprefix("vector").strip("()") or 0)
+        if "id" not in columns or not columns.get("vector", "").startswith("vector"):
+            raise wrong_columns(f"The table {self.table!r}", columns, "`id` and `vector` (of pgvector)")
+        return columns
+
+    def _check_columns(self, cursor: Any, width: int | None, id_type: pa.DataType | None) -> None:
+        """Raise where the table cannot take vectors of `width` with ids of `id_type`, if known yet."""
+        import pyarrow as pa
+
+        columns = self._columns(cursor)
+        if "cluster" not in columns:
+            raise wrong_columns(f"The table {self.table!r}", columns, "`id`, `vector` and `cluster`")
+        size = int(columns["vector"].removeprefix("vector").strip("()") or 0)
         if width is not None and size != width:
             raise other_width(shown(f"{self.place} ({self.table})"), size, width)
         kind = columns["id"]
         if id_type is not None and pa.types.is_integer(id_type) != (kind == "bigint"):
             raise InputError(f"The ids of {self.table!r} are {kind}, these are {id_type}. Choose another table.")
-        return columns
 
 
 def _encoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -262,7 +264,3 @@ def _floats(chunk: Any) -> Any:
     if raw.null_count or not width or (np.diff(edges) != 4 + 4 * width).any():
         return np.empty((len(raw), 0), dtype=np.float32)
     return cells.view(">f4").reshape(len(raw), width + 1)[:, 1:].astype(np.float32)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

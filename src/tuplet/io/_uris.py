@@ -6,7 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote, unquote_plus
 
 from tuplet._check import InputError
 
@@ -23,21 +23,33 @@ class Question:
     query: str
     table: str
 
-    def only_table(self, known: list[str]) -> str:
-        """The table that is meant: the one named, or the only one there is."""
+    def only_table(self, known: dict[str, str]) -> str:
+        """The table that is meant, quoted: the one named, or the only one there is."""
         if not self.table and len(known) == 1:
-            return known[0]
+            return next(iter(known.values()))
         if not self.table:
             raise InputError(f"{shown(self.uri)} does not say which table. Add ?table=NAME or ?query=SELECT; "
                              f"the tables are: {', '.join(known) or 'none'}.")  # fmt: skip
         check_table(self.table, known, shown(self.place))
-        return self.table
+        return known[self.table]
 
 
-def check_table(table: str, known: list[str], place: str) -> None:
+def named_tables(found: list[tuple[str, str]], default: str) -> dict[str, str]:
+    """Tables given as (schema, name): how the user names them (without the default schema) -> quoted for SQL.
+
+    >>> named_tables([("main", "edges"), ("shop", "May.2026")], "main")
+    {'edges': '"main"."edges"', 'shop.May.2026': '"shop"."May.2026"'}
+    """
+    return {
+        table if schema == default else f"{schema}.{table}": f"{quoted_name(schema)}.{quoted_name(table)}"
+        for schema, table in found
+    }
+
+
+def check_table(table: str, known: dict[str, str], place: str) -> None:
     """Raise where the database at `place` has no such table."""
     if table not in known:
-        raise InputError(f"{place} has no table {table!r}." + nearest_name(table, known, "tables"))
+        raise InputError(f"{place} has no table {table!r}." + nearest_name(table, list(known), "tables"))
 
 
 def is_source(given: Any) -> bool:
@@ -54,50 +66,51 @@ def is_source(given: Any) -> bool:
 def split_uri(uri: str) -> tuple[str, dict[str, str]]:
     """The place (a file or a libpq URI) and what is asked of it: `query` or `table`; other parameters stay.
 
+    A query with blanks is the rest of the text, as it is typed; without, it is percent-encoded.
+
     >>> split_uri("duckdb:graph.db?table=edges")
     ('graph.db', {'table': 'edges'})
     """
-    if not uri.startswith(POSTGRES):
-        path, _, text = uri.removeprefix("duckdb:").partition("?")
-        asked = _parameters(text)
-        unknown = set(asked) - {"query", "table"}
-        if unknown:
-            raise InputError(f"{uri} says {sorted(unknown)[0]}=. Known are table= and query=.")
-        return path, asked
-    parts = urlsplit(uri)
-    asked = _parameters(parts.query)
-    rest = {name: value for name, value in asked.items() if name not in ("query", "table")}
-    place = urlunsplit(parts._replace(query=urlencode(rest, safe="/:")))
-    return place, {name: asked[name] for name in ("query", "table") if name in asked}
-
-
-def _parameters(text: str) -> dict[str, str]:
-    """name=value pairs. A query is the rest of the text where it is not percent-encoded: it may hold = and &."""
-    head, mark, query = text.partition("query=")
-    pairs = dict(parse_qsl(head.rstrip("&")))
-    if mark:
-        encoded = "%20" in query or ("+" in query and " " not in query)
-        pairs |= {"query": query} if not encoded else dict(parse_qsl(mark + query))
-    return pairs
+    place, _, text = uri.removeprefix("duckdb:").partition("?")
+    asked: dict[str, str] = {}
+    typed = re.search(r"(?:^|&)query=(.*\s.*)", text, re.DOTALL)
+    if typed:
+        text, asked["query"] = text[: typed.start()], typed[1]
+    rest = []
+    for pair in filter(None, text.split("&")):
+        name, _, value = pair.partition("=")
+        if name in ("query", "table"):
+            asked[name] = unquote_plus(value)
+        else:
+            rest.append(pair)
+    if rest and not uri.startswith(POSTGRES):
+        raise InputError(f"{uri} says {rest[0].partition('=')[0]}=. Known are table= and query=.")
+    return f"{place}?{'&'.join(rest)}" if rest else place, asked
 
 
 def shown(uri: str) -> str:
-    """`uri` without its password, for messages.
+    """`uri` without its password, for messages; also one that should have been percent-encoded.
 
     >>> shown("postgresql://ann:secret@db/base?table=t")
     'postgresql://ann:***@db/base?table=t'
     """
-    return re.sub(r"(://[^:/@?]*):[^@/]*@", r"\1:***@", uri)
+    hidden = re.sub(r"(://[^:/@?]*):[^?\s]*@", r"\1:***@", uri)
+    return re.sub(r"([?&](?:ssl)?password=)[^&\s]*", r"\1***", hidden)
 
 
 def quoted(name: str) -> str:
     """A table name for SQL: schema.table or table, each part in quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+    return ".".join(map(quoted_name, name.split(".")))
 
 
-def quoted_column(name: str) -> str:
-    """A column name for SQL."""
+def quoted_name(name: str) -> str:
+    """One name for SQL, of a column, a table or a schema."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text for SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def nearest_name(wanted: str, known: list[str], what: str) -> str:
