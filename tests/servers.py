@@ -7,12 +7,15 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -62,3 +65,50 @@ def s3() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+@contextmanager
+def cutting(address: str, *, after: int, times: int) -> Iterator[tuple[str, list[int]]]:
+    """A way to the server at `address` that cuts `times` connections, each after so many bytes; the list of cuts."""
+    to, cuts = urlsplit(address), list[int]()
+    door = socket.create_server(("127.0.0.1", 0))
+    ends, threads = [door], list[threading.Thread]()
+
+    def pump(source: socket.socket, target: socket.socket, answers: bool) -> None:
+        passed = 0
+        with suppress(OSError):
+            while data := source.recv(2**16):
+                passed += len(data)
+                if answers and passed > after and len(cuts) < times:
+                    cuts.append(passed)
+                    break
+                target.sendall(data)
+        end_all([source, target])
+
+    def end_all(sockets: list[socket.socket]) -> None:
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = door.accept()
+                server = socket.create_connection((str(to.hostname), int(to.port or 80)))
+                ends.extend((client, server))
+                for way in ((client, server, False), (server, client, True)):
+                    start(pump, *way)
+
+    def start(work: Callable[..., None], *given: Any) -> None:
+        threads.append(threading.Thread(target=work, args=given, daemon=True))
+        threads[-1].start()
+
+    start(accept)
+    try:
+        yield f"http://127.0.0.1:{door.getsockname()[1]}", cuts
+    finally:
+        end_all(ends)
+        for thread in threads:
+            thread.join()
+        for one in ends:
+            one.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -358,7 +359,7 @@ def test_files_folders_and_patterns_in_a_bucket(bucket: str) -> None:
         put(f"{bucket}/edges/part {i}.csv", f"source,target\n{u},{v}\n")
     people = "".join(f"{i},{a},{k}\n" for i, a, k in zip(*NODES.values()))
     put(f"{bucket}/people.csv", "id,age,kind\n" + people)
-    for edges in (f"{bucket}/edges", f"{bucket}/edges/", f"{bucket}/edges/*.csv",
+    for edges in (f"{bucket}/edges", f"{bucket}/edges/", f"S3{bucket[2:]}/edges", f"{bucket}/edges/*.csv",
                   [f"{bucket}/edges/part {i}.csv" for i in range(5)]):  # fmt: skip
         assert same(read_graph(edges, f"{bucket}/people.csv", label="kind"), expected())
 
@@ -452,8 +453,23 @@ def test_a_block_that_fails_is_read_again(bucket: str, monkeypatch: pytest.Monke
         def open_input_file(self, name: str) -> Any:
             raise OSError("connection reset")
 
-    with pytest.raises(InputError, match=r"was lost while .* Nothing was kept"):
+    with pytest.raises(InputError, match=r"was lost while .* 4 times. Nothing was kept"):
         remote._block(Gone(), path, 0, 10, "s3://x")
+    monkeypatch.setattr(remote, "PATIENCE", 0)
+    with pytest.raises(InputError, match=r"was lost while .* 1 times. Nothing was kept"):
+        remote._block(Gone(), path, 0, 10, "s3://x")
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_an_object(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = np.random.default_rng(0).bytes(3_000_000)
+    (tmp_path / "big.bin").write_bytes(data)
+    remote.upload(tmp_path / "big.bin", f"{bucket}/big.bin")
+    with servers.cutting(os.environ["AWS_ENDPOINT_URL"], after=1_000_000, times=2) as (address, cuts):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        assert remote.fetch(f"{bucket}/big.bin").read_bytes() == data
+    assert len(cuts) == 2
 
 
 def test_any_fsspec_filesystem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

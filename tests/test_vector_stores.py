@@ -143,7 +143,9 @@ def ended_loads(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], N
     from tests.test_sources import execute
 
     plain, left = _store_postgres._encoded, [0]
-    end = "select pg_terminate_backend(pid) from pg_stat_activity where query like 'COPY%' and state = 'active'"
+    end = (
+        "select pg_terminate_backend(pid) from pg_stat_activity where query like 'COPY%' and pid <> pg_backend_pid()"
+    )
 
     def encoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
         rows = plain(reader)

@@ -30,6 +30,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
     import pyarrow as pa
     from pyarrow import fs
 
+    uri = _SCHEME.sub(lambda match: match[0].lower(), uri)
     try:
         found: tuple[Any, str] = fs.FileSystem.from_uri(quote(_patient(uri), safe="/:?=&%@+*,;~!$'()"))
         return found

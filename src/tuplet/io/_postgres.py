@@ -46,7 +46,7 @@ def is_lost(error: Exception) -> bool:
         return str(state).startswith(("08", "57P"))  # connection exception, operator intervention
     text = str(error).lower()
     signs = ("connection", "terminating", "server closed", "could not ", "no such file")
-    refused = ("password", "role ", 'database "', "authentication", "pg_hba", "invalid ")
+    refused = ("password", "role ", 'database "', "authentication", "pg_hba", ": invalid ")
     return any(sign in text for sign in signs) and not any(word in text for word in refused)
 
 

@@ -34,6 +34,7 @@ __all__ = [
 log = logging.getLogger("tuplet")
 BLOCK = 2**24  # bytes read at once
 TRIES, PAUSE = 4, 0.5  # attempts at a block, and seconds before the second
+PATIENCE = 60  # seconds after which no attempt is begun: the clients of the stores try again by themselves too
 TAGGED = 100  # folders of up to so many objects are asked for the ETag of each
 _LAST = ("meta.json", "model.json", "config.json")  # uploaded last: without them a folder is not taken for whole
 Files = dict[str, tuple[str, int, Any]]  # name below the folder -> (path in the store, bytes, time)
@@ -158,6 +159,7 @@ def _copy(store: Any, path: str, size: int, place: Path, uri: str) -> str:
 
 
 def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
+    start = time.monotonic()
     for i in range(1, TRIES + 1):
         try:
             with store.open_input_file(path) as file:
@@ -168,11 +170,13 @@ def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
             error: Exception = EOFError(f"{len(block)} of {size} bytes came")
         except failures() as problem:
             error = problem
+        if time.monotonic() - start > PATIENCE:
+            break
         if i < TRIES:
             log.warning("%s: the connection is lost (%s); trying again", path, error)
             time.sleep(PAUSE * i)
     raise InputError(
-        f"{shown(uri)} was lost while {path} was read ({error}), {TRIES} times. Nothing was kept; run it again."
+        f"{shown(uri)} was lost while {path} was read ({error}), {i} times. Nothing was kept; run it again."
     )
 
 
