@@ -23,6 +23,7 @@ from tuplet._check import InputError
 from tuplet.io.convert import convert
 from tuplet.io.preparation import Preparation
 from tuplet.io.preparation._sample import sample_table
+from tuplet.io.preparation.values import words
 from tuplet.io.write import write_graph_tables
 
 ROOT = Path(__file__).parent.parent
@@ -390,3 +391,43 @@ def test_dates_and_left_out_columns_of_a_text_file_are_no_odd_numbers(tmp_path: 
     for options in ({"exclude": ["share"]}, {"columns": ["when"]}):
         graph = read_graph(edges, tmp_path / "nodes.csv", **options)  # type: ignore[arg-type]
         assert graph.feature_names == ("when:trend", "when:sin", "when:cos")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Die Küste, größer als je", ["die", "küste", "größer", "als", "je"]),
+        ("l'été à Paris", ["été", "paris"]),
+        ("cafe\u0301 a b c d", ["café"]),  # an accent as a mark of its own; letters alone are no words
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("мир и война", ["мир", "война"]),
+    ],
+)
+def test_words_are_whole_in_every_script(text: str, found: list[str]) -> None:
+    assert words(pa.chunked_array([[text]])).to_pylist() == [found]
+
+
+def prepared_line(values: list[Any]) -> tuple[str, str]:
+    table = pa.table({"id": range(len(values)), "other": [i % 3 for i in range(len(values))], "found": values})
+    line = next(line for line in Preparation.fit_table(table, id="id").lines() if line.name == "found")
+    return line.role, line.note
+
+
+def test_texts_that_differ_in_nearly_every_row_are_no_feature() -> None:
+    names = [f"user{i}" for i in range(97)]
+    assert prepared_line([*names, "user1", "user2", "user3"]) == (
+        "id",
+        "left out: one word, different in nearly every row",
+    )
+    role, note = prepared_line([f"p{i}@example.org" for i in range(100)])
+    assert role == "id" and "no word that recurs" in note
+    assert prepared_line([f"{'oak' if i % 2 else 'elm'} number{i}" for i in range(100)])[0] == "text"
+    assert prepared_line([f"user{i % 60}" for i in range(100)])[0] == "category"
+
+
+def test_numbers_with_a_unit_are_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"numbers with a unit, such as '0 kg'.*categorical=\['found'\]"):
+        prepared_line([f"{i} kg" for i in range(100)])
+    assert prepared_line([f"{i % 9} kg" for i in range(100)])[0] == "category"  # few levels
+    letters = "abcdefghijklmnopqrst"
+    assert prepared_line([f"{i}{letters[i % 20]}" for i in range(100)])[0] == "id"  # codes, not units

@@ -38,7 +38,7 @@ def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph
     how = {} if how is None else how
     edges: Any = source
     if source.lower().endswith(".toml"):
-        edges, merged = read_graph_file(Path(source), how)
+        edges, merged = read_graph_file(Path(source), how, prepared=more.get("preparation") is not None)
         how.update(merged)  # the verb tells which column is the label
     if _is_name(edges):
         _refuse(edges, how)
@@ -53,7 +53,16 @@ def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph
         _refuse_vectors(Path(table))
     check_used(edges, how)
     options = {**table_options(read_graph, how, "read_graph"), **more}
-    return read_graph(sys.stdin.buffer if edges == "-" else edges, **options)
+    return read_graph(**with_stdin(edges, options))
+
+
+def with_stdin(edges: Any, options: Mapping[str, Any]) -> Options:
+    """The edges and options of a reader, standard input in the place of -, which may stand there once."""
+    given = {**options, "edges": edges}
+    tables = [name for name in ("edges", "features", "labels") if "-" in _listed(given.get(name))]
+    if len(tables) > 1 or any(len(_listed(given[name])) > 1 for name in tables):
+        raise InputError("Standard input (-) is one table: give the others as files.")
+    return {name: sys.stdin.buffer if name in tables else value for name, value in given.items()}
 
 
 def _lines(folder: Path) -> Progress | None:

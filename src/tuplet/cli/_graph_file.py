@@ -20,8 +20,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _WORDS = {str: "text", list: "a list of texts", dict: "a table of texts", bool: "true or false"}
 
 
-def read_graph_file(path: Path, given: Options) -> tuple[str, Options]:
-    """Edges and options of a TOML file; those that were `given` on the command line take the place of the file's."""
+# What a file says of columns was for the table that taught a preparation; what is typed besides one is refused.
+_STEERING = {name for name, flag in FLAGS.items() if flag.needs == "features"} - {"missing", "preparation"}
+
+
+def read_graph_file(path: Path, given: Options, *, prepared: bool = False) -> tuple[str, Options]:
+    """Edges and options of a TOML file; those that were `given` on the command line take the place of the file's.
+
+    With a preparation, `given` or there (`prepared`), what the file says of columns is left out.
+    """
     values = _parsed(path)
     for name, value in values.items():
         check_choice(f"{path}: key", name, ["edges", *FLAGS])
@@ -34,6 +41,8 @@ def read_graph_file(path: Path, given: Options) -> tuple[str, Options]:
     edges = values.pop("edges")
     if isinstance(edges, list) and len(edges) == 1:
         edges = edges[0]
+    if prepared or "preparation" in {**values, **given}:
+        values = {name: value for name, value in values.items() if name not in _STEERING}
     return edges, {**values, **given}
 
 

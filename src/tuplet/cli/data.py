@@ -17,7 +17,7 @@ from tuplet.cli._console import (
     print_table,
     progress_bars,
 )
-from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, table_options, takes_graph
+from tuplet.cli._graph import GraphArg, Options, is_edge_list, load_graph, table_options, takes_graph, with_stdin
 from tuplet.cli._graph_file import read_graph_file
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def convert(
     check_used(source, how)
     options = table_options(run, how, "`tuplet convert`")
     with progress_bars(quiet) as progress:
-        graph = run(source, out, **options, memory=memory, overwrite=overwrite, progress=progress, engine=engine)
+        given = with_stdin(source, options)
+        graph = run(out=out, **given, memory=memory, overwrite=overwrite, progress=progress, engine=engine)
     sys.stdout.write(f"{out}: {graph}\n")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuplet._check import InputError
-from tuplet.io._layout import check_header
+from tuplet.io._layout import ID_NAMES, check_header, nameless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,16 +44,30 @@ def from_memory(source: Any, what: str) -> Any:
             f"A table of type {type(source).__name__} with shape {array.shape} cannot be read. "
             "Give a path, a data frame, a dict of columns or a 2-d array."
         )
-    return pa.table({f"c{i + 1}": _column(array[:, i]) for i in range(array.shape[1])})
+    return pa.table({name: _column(array[:, i]) for i, name in enumerate(nameless(array.shape[1]))})
 
 
 def _from_pandas(frame: Any, what: str) -> pa.Table:
     import pyarrow as pa
 
-    if frame.index.name is not None or not isinstance(frame.index, type(frame.reset_index(drop=True).index)):
-        frame = frame.reset_index(names=frame.index.name if frame.index.name is not None else "id")
+    frame = _with_index(frame, what)
     check_header([str(name) for name in frame.columns], what)
     return pa.table({str(name): _column(frame[name]) for name in frame.columns})
+
+
+def _with_index(frame: Any, what: str) -> Any:
+    """The frame with its index as a column, `id` where it has no name.
+
+    Not an index that only counts rows, or what a selection left of one: numbers without a name, of edges or beside
+    a column that is named as ids are.
+    """
+    index = frame.index
+    if index.name is None:
+        counts = isinstance(index, type(frame.reset_index(drop=True).index))
+        needless = what == "The edges" or any(str(name).lower() in ID_NAMES for name in frame.columns)
+        if counts or (needless and index.nlevels == 1 and index.dtype.kind in "iu"):
+            return frame
+    return frame.reset_index(names=index.name if index.name is not None else "id")
 
 
 def _column(values: Any) -> Any:

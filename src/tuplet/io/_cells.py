@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NULL_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>")
-_ODD_NUMBER = r"^[-+]?\s*[$€£¥]?\s*[-+]?\d+([.,' ]\d+)*\s*[%$€£¥]?$"
+_ODD_NUMBER = (  # 1,5 and 1.234,5 and 1'234 and 1,00,000, perhaps with a sign; but no 1.2.3 or 10.0.0.1
+    r"^[-+]?\s*[$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d+)?"
+    r"|\d{1,3}(,\d{2,3})+(\.\d+)?)\s*[%$€£¥]?$"
+)
 _PLAIN_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
 OTHER_DATE = (  # 31.01.2024, 1/31/2024, 2024/01/31, perhaps with the time of day
     r"^\s*(\d{1,2}[./-]\d{1,2}[./-][12]\d{3}|[12]\d{3}[./]\d{1,2}[./]\d{1,2})"
@@ -64,8 +67,8 @@ class ColumnTypes:
             numbers, cells = self._counts[name]
             if self.kinds[name] == "text" and 2 * numbers > cells:
                 raise InputError(
-                    f"{where.capitalize()}, column {name!r}, holds {cell!r}: a number in a form that is not read. "
-                    f"Write it plainly, such as 1234.5, or say {option('categorical', [name])}."
+                    f"{where[:1].upper()}{where[1:]}, column {name!r}, holds {cell!r}: a number in a form that is "
+                    f"not read. Write it plainly, such as 1234.5, or say {option('categorical', [name])}."
                 )
 
     def cast(self, table: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, did_you_mean, option
 from tuplet.io._ids import id_column, unify
+from tuplet.io._layout import nameless
 from tuplet.io._tables import Chunk, Table, open_table
 from tuplet.io.preparation._roles import named_as_index
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tuplet")
 
 MAX_ROWS = 2**31  # rows that are read into memory at once
+MOST_NAMELESS = 4  # columns of an edge list without header: ends, weight, time
 _PAIRS = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("head", "tail"), ("i", "j"))
 _WEIGHT_NAMES = ("weight", "w")
 
@@ -87,7 +89,7 @@ class EdgeTable:
         return Edges(pa.concat_arrays(ids[0::2]), pa.concat_arrays(ids[1::2]), weights)
 
 
-def _end_columns(names: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
+def _end_columns(names: tuple[str, ...], source: str | None, target: str | None) -> tuple[str, str]:
     """The columns of both ends: as given, by their usual names, else the first two."""
     for given in (source, target):
         if given is not None and given not in names:
@@ -97,6 +99,11 @@ def _end_columns(names: Sequence[str], source: str | None, target: str | None) -
             )
     if len(names) < 2:
         raise InputError(f"The edges have one column only ({names[0]!r}). Two are needed: source and target.")
+    if source is None and target is None and len(names) > MOST_NAMELESS and names == nameless(len(names)):
+        raise InputError(
+            f"The edges have {len(names)} columns without names. Two are needed, the ends of an edge: name them with "
+            f"{option('source', 'c1')} {option('target', 'c2')}. Is it an adjacency matrix? Give its edges as a list."
+        )
     lower = {name.lower(): name for name in names}
     usual = next(((lower[one], lower[two]) for one, two in _PAIRS if one in lower and two in lower), None)
     if usual is None and source is None and target is None and any(map(named_as_index, names[:2])):
@@ -105,6 +112,12 @@ def _end_columns(names: Sequence[str], source: str | None, target: str | None) -
             f"{option('source')} {option('target')}"
         )
     first, second = source or (usual or names)[0], target or (usual or names)[1]
+    if usual is None and source is None and target is None and names != nameless(len(names)):
+        others = [name for name in names[2:] if name.lower() not in _WEIGHT_NAMES]
+        if others:
+            log.warning(
+                "ends of the edges: the first two columns, %r and %r; not used: %s", *names[:2], ", ".join(others)
+            )
     if first == second:
         raise InputError(
             f"Column {first!r} cannot be both ends of the edges. Name the other one too: {option('source')}, "
@@ -243,6 +256,8 @@ def adjacency(
     if loops.any():
         log.info("dropped %d self loops", int(loops.sum()))
         keep &= ~loops
+        if not keep.any():
+            log.warning("every edge is a self loop, so none is left. Are the right columns taken for the ends?")
     if not keep.all():
         sources, targets = sources[keep], targets[keep]
         weights = None if weights is None else weights[keep]

@@ -67,7 +67,6 @@ class Inputs:
                 options, _STEERING if made is not None else (), "that was decided when the preparation was learned"
             )
             free = [*options["categorical"], *options["tokens"], *_not_numbers(options["roles"]), *options["exclude"]]
-            free += [] if made is None else made.text_columns
             apart = labels is not None
             x_table = open_features(
                 features,
@@ -76,6 +75,7 @@ class Inputs:
                 columns=options["columns"],
                 free=free,
                 labels_apart=apart,
+                typed=None if made is None else made.typed_columns,
                 usual_label=made.label if made is not None else y_table.label if y_table is not None else None,
                 in_memory=in_memory,
             )

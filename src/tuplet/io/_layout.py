@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tuplet._check import InputError, option
 
+ID_NAMES = ("id", "node_id", "node", "nodeid", "node id")
 SEPARATORS = "\t,;| "
 HEADER_WORDS = frozenset(
     ("id", "node", "node_id", "source", "target", "src", "dst", "from", "to", "head", "tail", "u", "v")
@@ -57,9 +58,14 @@ def sniff(head: bytes, name: str, *, header: bool | None, separator: str | None,
             f"says it is data. Say {option('header', True)}, or remove the line."
         )
     used = guess if header is None else header
-    names = tuple(first) if used else tuple(f"c{i + 1}" for i in range(len(first)))
+    names = tuple(first) if used else nameless(len(first))
     check_header(names, name)
     return Layout(mark, used, names, sure or header is not None)
+
+
+def nameless(width: int) -> tuple[str, ...]:
+    """The names of columns that have none: c1, c2, .."""
+    return tuple(f"c{i + 1}" for i in range(width))
 
 
 def check_header(names: Sequence[str], what: str) -> None:

@@ -17,6 +17,7 @@ from tuplet.graph import checked_features
 from tuplet.io._cells import NULL_WORDS, ColumnTypes
 from tuplet.io._edges import check_most_rows, check_some_rows
 from tuplet.io._ids import check_unique, examples, id_column, look_up, unify, would_match
+from tuplet.io._layout import ID_NAMES
 from tuplet.io._tables import Table, open_table
 from tuplet.io.preparation._roles import LABEL_NAMES
 from tuplet.io.preparation.values import is_text
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tuplet")
 
 UNMATCHED = ("error", "keep", "drop")
-_ID_NAMES = ("id", "node_id", "node", "nodeid", "node id")
 
 
 class NodeTable:
@@ -98,11 +98,13 @@ class NodeTable:
 def open_features(
     features: Any, text: dict[str, Any], *, id: str | None, columns: Sequence[str] | None, label: str | None,
     free: Sequence[str] = (), labels_apart: bool = False, in_memory: bool = True, usual_label: str | None = None,
+    typed: Sequence[str] | None = None,
 ) -> NodeTable:  # fmt: skip
     """The feature table. A column named as labels usually are is the label, and no feature unless `columns` says so.
 
     `label` names another, `usual_label` one that is the label where the table has it and `columns` does not;
-    `labels_apart`: the labels come from a table of their own.
+    `labels_apart`: the labels come from a table of their own. The columns in `free` may hold any text, and with
+    `typed` (of a preparation) all others than these.
     """
     named = (id, None if labels_apart else label, *(columns or ()))
     table = open_table(features, "The features", named=named, **text)
@@ -127,6 +129,7 @@ def open_features(
         log.info("column %r of the features is taken as the label, not as a feature", found)
     others = [name for name in table.names if name != key and name != found and name not in usual]
     chosen = others if columns is None else list(columns)
+    free = free if typed is None else [*free, *(name for name in chosen if name not in typed)]
     return NodeTable(table, "the features", key, chosen, None if labels_apart else found, free, in_memory=in_memory)
 
 
@@ -174,7 +177,7 @@ def id_name(names: Sequence[str], id: str | None, what: str) -> str:
         hint = did_you_mean(id, names)
         raise InputError(f"There is no id column {id!r} in {what}.{hint} The columns are: {', '.join(names)}.")
     lower = {name.lower(): name for name in names}
-    return next((lower[known] for known in _ID_NAMES if known in lower), names[0])
+    return next((lower[known] for known in ID_NAMES if known in lower), names[0])
 
 
 def node_order(
@@ -220,9 +223,11 @@ def node_order(
         raise InputError(
             f"{len(others)} of {len(others) + len(both)} nodes in the edges have no feature row, for example "
             f"{examples(others)}.{would_match(others, strangers)} Keep them with rows of zeros by "
-            f"{option('unmatched', 'keep')}, fill their rows with {option('missing', 'mean')} or 'propagate', or "
-            f"leave the nodes out with {option('unmatched', 'drop')}."
+            f"{option('unmatched', 'keep')}, fill their rows with {option('missing', 'mean')} or "
+            f"{option('missing', 'propagate')}, or leave the nodes out with {option('unmatched', 'drop')}."
         )
+    if len(others) and missing == "role":
+        log.warning("%d of %d nodes have no feature row; theirs is all zeros", len(others), len(others) + len(listed))
     return pa.concat_arrays([listed, others])
 
 

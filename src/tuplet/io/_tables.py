@@ -22,6 +22,13 @@ ROWS = 2**20  # rows in a chunk of a columnar file
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
 FORMATS: dict[str, Callable[[Path], Any]] = {}  # ending -> reader, of `register_format`
+NOT_READ = {  # ending -> how to come by something that is read
+    (".xlsx", ".xls", ".ods"): "Save the sheet as CSV, or give the frame of pandas.read_excel to read_graph.",
+    (".json",): "Give one object a line (.jsonl), or the frame of pandas.read_json to read_graph.",
+    (".graphml", ".gml", ".gexf"): "Read it with NetworkX in Python; an estimator's fit takes that graph.",
+    (".mtx", ".mat"): "Read it with SciPy in Python; an estimator's fit takes a sparse matrix.",
+    (".pkl", ".pickle", ".pt", ".h5", ".hdf5", ".sqlite", ".db", ".avro", ".orc"): "Save it as CSV or Parquet.",
+}
 TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".tab", ".dat")
 
 
@@ -90,6 +97,18 @@ def register_format(ending: str, read: Callable[[Path], Any]) -> None:
     FORMATS[ending.lower()] = read
 
 
+def _json_lines(path: Path) -> pa.Table:
+    """A table of the objects of a file, one a line."""
+    from pyarrow import json
+
+    with _reading(path):
+        return json.read_json(path)
+
+
+for _ending in (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"):
+    register_format(_ending, _json_lines)
+
+
 def open_table(
     given: Any,
     what: str,
@@ -101,10 +120,10 @@ def open_table(
 ) -> Table:
     """`given` as a Table; `what` names it in errors, such as "The edges".
 
-    A path (CSV, TSV, Parquet, Arrow; text may be gzip, zstd or bz2), a folder of parts, a glob pattern, a list of
-    paths, a binary stream of CSV, a table of a database by its URI (sources.py), anything with `__arrow_c_stream__`
-    (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..). A text file whose first
-    line has a column of `named`, the names that were given, has a header.
+    A path (CSV, TSV, Parquet, Arrow, JSON lines; text may be gzip, zstd or bz2), a folder of parts, a glob pattern,
+    a list of paths, a binary stream of CSV, a table of a database by its URI (sources.py), anything with
+    `__arrow_c_stream__` (pandas, polars, DuckDB, Arrow), a dict of columns, or a 2-d array (columns c1, c2, ..). A
+    text file whose first line has a column of `named`, the names that were given, has a header.
 
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
@@ -120,6 +139,9 @@ def open_table(
     kind = kind_of(paths[0])
     if kind in FORMATS:
         return _columnar(tuple(from_memory(FORMATS[kind](path), what) for path in paths), what)
+    for endings, remedy in NOT_READ.items():
+        if paths[0].name.lower().endswith(endings):
+            raise InputError(f"{paths[0]} is of a kind that is not read as a table. {remedy}")
     if kind in ("parquet", "arrow"):
         return _columnar(tuple(paths), what)
     return _text_table([TextFile(path, **text) for path in paths], what)
@@ -294,9 +316,9 @@ class _reading:
 
         wrong = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError)
         if isinstance(error, wrong) and not isinstance(error, InputError):
+            kind = kind_of(self.part).strip(".")
             raise InputError(
-                f"{self.part} is not a readable {kind_of(self.part)} file ({error}). It may be cut off; write or "
-                "copy it again."
+                f"{self.part} is not a readable {kind} file ({error}). It may be cut off; write or copy it again."
             ) from None
 
 

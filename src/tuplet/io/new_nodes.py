@@ -14,7 +14,7 @@ from tuplet.graph import Graph
 from tuplet.io._columns import FeatureBlock
 from tuplet.io._edges import EdgeTable
 from tuplet.io._features import check_missing, encode_table
-from tuplet.io._ids import examples, look_up, to_numpy, unify
+from tuplet.io._ids import examples, look_up, to_numpy, unify, would_match
 from tuplet.io._missing import side_by_side
 from tuplet.io._nodes import NodeTable, as_matrix, open_features
 
@@ -65,9 +65,16 @@ def read_new_nodes(
     if features is None or as_matrix(features) is not None:
         raise InputError("The features of new nodes need an id column. Give a table, not a matrix.")
     made = graph.preparation
-    free = [*categorical, *tokens, *([] if made is None else made.text_columns)]
-    usual = None if made is None else made.label
-    table = open_features(features, text, id=id, columns=None, label=None, free=free, usual_label=usual)
+    table = open_features(
+        features,
+        text,
+        id=id,
+        columns=None,
+        label=None,
+        free=[*categorical, *tokens],
+        typed=None if made is None else made.typed_columns,
+        usual_label=None if made is None else made.label,
+    )
     found = EdgeTable.open(edges, source, target, weight, text).read()
     old, ids, *ends = unify(pa.array(_plain(graph.node_ids)), table.ids, found.source, found.target)
     known = look_up(ids, old) >= 0
@@ -83,7 +90,7 @@ def read_new_nodes(
             strange = column.filter(pa.array(place < 0))
             raise InputError(
                 f"{len(strange)} ends of the new edges are neither nodes of the graph nor new, for example "
-                f"{examples(strange)}. Give features for all new nodes."
+                f"{examples(strange)}.{would_match(strange, order)} Give features for all new nodes."
             )
     how = {"categorical": categorical, "tokens": tokens, "missing": missing}
     return NewNodes(to_numpy(ids), _features(graph, table, how), np.column_stack(places), found.weights)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -31,3 +34,18 @@ def counted(values: Any) -> tuple[list[str], list[int]]:
 
 def by_count(pair: tuple[str, int]) -> tuple[int, str]:
     return -pair[1], pair[0]
+
+
+def document_counts(tokens: Any, rows: NDArray[np.int64]) -> tuple[list[str], list[int], dict[str, int]]:
+    """Tokens and the number of rows that hold them, most frequent first; and how often each occurs in all."""
+    import pyarrow.compute as pc
+
+    if not len(tokens):
+        return [], [], {}
+    coded = pc.dictionary_encode(tokens)
+    words, codes = coded.dictionary.to_pylist(), np.asarray(coded.indices, dtype=np.int64)
+    pairs = np.unique(rows * len(words) + codes)
+    frequency = np.bincount(pairs % len(words), minlength=len(words)).tolist()
+    ordered = sorted(zip(words, frequency), key=by_count)
+    total = dict(zip(words, np.bincount(codes, minlength=len(words)).tolist()))
+    return [word for word, _ in ordered], [count for _, count in ordered], total

@@ -105,10 +105,10 @@ class Preparation:
         return tuple(name for column in self.columns for name in column.encoder.names)
 
     @property
-    def text_columns(self) -> list[str]:
-        """The columns whose values are compared as texts: categories, words and tokens."""
+    def typed_columns(self) -> list[str]:
+        """The columns whose values have to be of a type; all others are compared as texts, or are not in use."""
         kinds = (Categories, Words)
-        return [column.encoder.name for column in self.columns if isinstance(column.encoder, kinds)]
+        return [column.encoder.name for column in self.columns if not isinstance(column.encoder, kinds)]
 
     @property
     def as_it_is(self) -> bool:

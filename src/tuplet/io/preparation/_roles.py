@@ -11,6 +11,7 @@ import numpy as np
 from tuplet._check import InputError, option
 from tuplet.io._cells import OTHER_DATE
 from tuplet.io.preparation import values as read
+from tuplet.io.preparation._encoded import document_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 ROLES = ("number", "category", "text", "tokens", "vector", "boolean", "date", "plain")
 LABEL_NAMES = ("label", "labels", "class", "y", "target")
 FEW_ROWS = 20  # in a smaller table, values that all differ say nothing
+FEW_LEVELS = 50  # up to so many different numbers as text are a category
+FEW_UNITS = 5
+NEARLY_ALL = 0.9  # texts of which more than this share differ name rows, unless their words recur
 LIKE_NUMBERS = 16  # columns of like size that make one block
 LIKE_FACTOR = 10.0
 
@@ -135,11 +139,35 @@ def _text_role(name: str, column: Any, missing: Any) -> Found:
     if (mark := _mark(known)) is not None:
         return f"tokens:{mark}", f"split at {mark!r}"
     several = pc.mean(pc.list_value_length(read.words(known))).as_py() or 0
+    if levels > FEW_LEVELS:
+        _refuse_units(name, known)
+    role = "category"
     if (rows >= FEW_ROWS and levels > rows / 2 and several >= 2) or (levels > 1000 and several >= 3):
-        return "text", ""
-    if rows >= FEW_ROWS and levels == rows:
-        return "out:id", "left out: one word, different in every row"
-    return "category", ""
+        role = "text"
+    if rows >= FEW_ROWS and levels > NEARLY_ALL * rows and not (role == "text" and _words_recur(known)):
+        what = "one word" if several < 2 else "no word that recurs"
+        return "out:id", f"left out: {what}, different in {'every' if levels == rows else 'nearly every'} row"
+    return role, ""
+
+
+def _words_recur(known: Any) -> bool:
+    """Whether some word is in two rows or more, and not in all."""
+    tokens, rows = read.flat_tokens(read.words(known))
+    counts = document_counts(tokens, rows)[1]
+    return any(1 < count < len(known) for count in counts)
+
+
+def _refuse_units(name: str, known: Any) -> None:
+    """Raise for numbers with a unit, such as 12 kg: as categories they would be as many levels as numbers."""
+    import pyarrow.compute as pc
+
+    parts = pc.extract_regex(known, r"^[-+]?\d[\d.,]*\s?(?P<unit>[^\d\s.,;:/_-]{1,6})$")
+    units = pc.struct_field(parts, "unit").drop_null()
+    if len(units) > 0.95 * len(known) and len(pc.unique(units)) <= FEW_UNITS:
+        raise InputError(
+            f"Column {name!r} holds numbers with a unit, such as {known[0].as_py()!r}. Write plain numbers, in one "
+            f"unit, or say {option('categorical', [name])}."
+        )
 
 
 def _text_of_numbers(name: str, column: Any, known: Any, levels: int) -> Found | None:
@@ -158,7 +186,7 @@ def _text_of_numbers(name: str, column: Any, known: Any, levels: int) -> Found |
             f"{option('categorical', [name])}."
         )
     coded = bool(pc.any(pc.match_substring_regex(known, r"^0\d")).as_py())
-    return None if coded or levels <= 50 else ("number", "read from text")
+    return None if coded or levels <= FEW_LEVELS else ("number", "read from text")
 
 
 def _mark(known: Any) -> str | None:

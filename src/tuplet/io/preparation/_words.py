@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, option
 from tuplet.io.preparation import values as read
-from tuplet.io.preparation._encoded import Encoded, by_count, least
+from tuplet.io.preparation._encoded import Encoded, document_counts, least
 
 MOST_WORDS = 20_000
 
@@ -35,7 +35,7 @@ class Words:
     ) -> Self:
         lists = read.words(column) if split else read.parts(name, column, separator)
         tokens, rows = read.flat_tokens(lists)
-        found, frequency, total = _document_counts(tokens, rows)
+        found, frequency, total = document_counts(tokens, rows)
         if not found:
             raise InputError(f"Column {name!r} holds no tokens at all. Leave it out: {option('exclude', [name])}.")
         fewest = least(len(column)) if weighted else 1
@@ -78,18 +78,3 @@ class Words:
         return sp.csr_array(
             ((data / lengths[rows]).astype(np.float32), counts.indices, counts.indptr), shape=counts.shape
         )
-
-
-def _document_counts(tokens: Any, rows: NDArray[np.int64]) -> tuple[list[str], list[int], dict[str, int]]:
-    """Tokens and the number of rows that hold them, most frequent first; and how often each occurs in all."""
-    import pyarrow.compute as pc
-
-    if not len(tokens):
-        return [], [], {}
-    coded = pc.dictionary_encode(tokens)
-    words, codes = coded.dictionary.to_pylist(), np.asarray(coded.indices, dtype=np.int64)
-    pairs = np.unique(rows * len(words) + codes)
-    frequency = np.bincount(pairs % len(words), minlength=len(words)).tolist()
-    ordered = sorted(zip(words, frequency), key=by_count)
-    total = dict(zip(words, np.bincount(codes, minlength=len(words)).tolist()))
-    return [word for word, _ in ordered], [count for _, count in ordered], total

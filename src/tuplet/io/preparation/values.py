@@ -152,12 +152,12 @@ def share_matching(column: Any, pattern: str) -> float:
 
 
 def words(column: Any) -> Any:
-    """Lists of a text column's words: lower case, letters and digits, two characters and more."""
+    """Lists of a text column's words: lower case, letters (with their marks) and digits, two characters and more."""
     import pyarrow.compute as pc
 
     text, _ = texts(column)
-    spaced = pc.replace_substring_regex(pc.utf8_lower(text), r"[^\pL\pN]+", " ")
-    spaced = pc.replace_substring_regex(spaced, r"\b[\pL\pN]\b", "")
+    spaced = pc.replace_substring_regex(pc.utf8_lower(pc.utf8_normalize(text, "NFC")), r"[^\pL\pM\pN]+", "  ")
+    spaced = pc.replace_substring_regex(spaced, r"(^| )[\pL\pN]( |$)", " ")  # \b would end a word at every ü
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(spaced))
 
 
