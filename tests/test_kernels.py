@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,3 +172,22 @@ def test_compiled_code_is_cached_for_the_sources_of_all_kernels() -> None:
     compiled = [f for f in vars(kernels).values() if hasattr(f, "_cache")]
     assert compiled and all(f._cache._cache_file._source_stamp == source_stamp() for f in compiled)
     assert {name for name, _, _ in source_stamp()} >= {"csr.py", "spmm.py", "push.py"}
+
+
+def test_processes_that_compile_at_once_do_not_get_each_others_code(tmp_path: Path) -> None:
+    """One writes its file while another is between index and file: nobody may load the code of other types."""
+    import tuplet.kernels.csr as kernels
+
+    compiled = next(f for f in vars(kernels).values() if hasattr(f, "_cache"))
+    kind = type(compiled._cache._cache_file)
+    one, other, reader = (kind(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    write, other._load_index = one._save_data, lambda: {}  # it looked before the first wrote its index
+
+    def interrupted(name: str, data: Any) -> None:
+        other.save("float64", "code for float64")
+        write(name, data)
+
+    one._save_data = interrupted
+    one.save("float32", "code for float32")
+    assert reader.load("float32") == "code for float32"
+    assert reader.load("float64") in ("code for float64", None)
