@@ -12,7 +12,8 @@ import pytest
 from tests.conftest import Run
 from tuplet.bench.calibration import calibrate
 from tuplet.bench.estimate import Machine, Workload, estimate, workload_of
-from tuplet.filters.row_parts import halo_rows, row_bounds
+from tuplet.filters.partition import runs
+from tuplet.filters.row_parts import halo_rows
 from tuplet.graph.synth import rmat
 from tuplet.io.folder import save_graph
 
@@ -60,7 +61,7 @@ def test_a_slow_network_makes_one_worker_the_fastest() -> None:
 def test_the_halo_is_that_of_the_groups(groups: int) -> None:
     """Counted naively: the rows beyond a group's own that its edges name."""
     graph = rmat(300, 4, seed=2)
-    bounds = row_bounds(graph, groups)
+    bounds = runs(graph, groups).bounds
     counts = []
     for low, high in pairwise(bounds):
         named = set(graph.indices[graph.indptr[low] : graph.indptr[high]].tolist())

@@ -21,6 +21,7 @@ from tests.conftest import Run
 from tests.test_engines import tasks_run_here
 from tuplet import DMATi, Graph, GraphFilter, InputError, SelfDMAT
 from tuplet.engines.workers import Team
+from tuplet.filters.partition import metis, partitioned, runs
 from tuplet.filters.row_groups import filter_by_rows
 from tuplet.filters.row_parts import read_part_of
 from tuplet.filters.weights import heat, ppr
@@ -110,6 +111,50 @@ def test_groups_of_rows_have_the_bits_of_one_process(kind: str, direction: str, 
     assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
 
 
+@pytest.mark.parametrize("kind", ["plain", "weighted", "sparse", "directed", "directed and weighted"])
+@pytest.mark.parametrize("direction", ["symmetric", "in"])
+def test_a_partition_has_the_bits_of_one_process(kind: str, direction: str, tmp_path: Path) -> None:
+    graph, spec = graph_of(kind), GraphFilter(direction=direction, device="cpu")
+    member = np.random.default_rng(0).integers(3, size=300)
+    store = open_graph(save_graph(graph, tmp_path / "g"))
+    together(3, lambda team: filter_by_rows(spec, store, tmp_path / "r.npy", team, "k", partition=member))
+    assert np.array_equal(np.load(tmp_path / "r.npy"), spec.transform(graph))
+
+
+def test_metis_finds_two_halves() -> None:
+    """Two cliques with one edge between them, their nodes in turns: one halo row each, in given order 19."""
+    pytest.importorskip("pymetis")
+    halves = np.arange(40) % 2
+    adj = (halves[:, None] == halves[None, :]).astype(float)
+    adj[0, 1] = adj[1, 0] = 1
+    for directed in (False, True):
+        graph = Graph.from_scipy(np.triu(adj) if directed else adj, np.eye(40, dtype=np.float32), directed=directed)
+        member = metis(graph, 2)
+        assert np.array_equal(member == member[0], halves == 0)
+        groups = partitioned(member, 40, 2)
+        for part in together(2, lambda team, g=graph, p=groups: read_part_of(GraphFilter(), g, p, team)):
+            assert part.received == 1
+
+
+def test_every_group_of_metis_has_a_node() -> None:
+    pytest.importorskip("pymetis")
+    graph = Graph.from_scipy(np.ones((5, 5)), np.eye(5))
+    assert np.bincount(metis(graph, 5)).tolist() == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("member", "word"),
+    [([0, 1], "shape"), ([0.0] * 300, "float64"), ([2] * 300, "write 0 to 1"), ([0] * 300, "no node")],
+)
+def test_a_partition_of_something_else_is_refused(member: list[float], word: str, run: Run, tmp_path: Path) -> None:
+    store = save_graph(graph_of("plain"), tmp_path / "g")
+    np.save(tmp_path / "p.npy", np.array(member))
+    words = ["filter", str(store), "-o", str(tmp_path / "r.npy"), "--partition", str(tmp_path / "p.npy")]
+    code, _, err = run(*words, "--groups", "2")
+    assert code == 1 and word in err and err.count("\n") == 1, err
+    assert "without --groups" in run(*words)[2]
+
+
 @pytest.mark.parametrize("kind", ["plain", "sparse"])
 def test_unit_rows_are_those_of_the_method(kind: str, tmp_path: Path) -> None:
     graph, model = graph_of(kind), DMATi(device="cpu")
@@ -121,7 +166,7 @@ def test_unit_rows_are_those_of_the_method(kind: str, tmp_path: Path) -> None:
 def test_only_halo_rows_travel() -> None:
     """Against a set of neighbours, node by node."""
     graph, spec = graph_of("plain"), GraphFilter()
-    for part in together(3, lambda team: read_part_of(spec, graph, team)):
+    for part in together(3, lambda team: read_part_of(spec, graph, runs(graph, team.size), team)):
         rows = range(part.low, part.high)
         named = {int(v) for u in rows for v in graph.indices[graph.indptr[u] : graph.indptr[u + 1]]}
         assert part.halo.tolist() == sorted(named - set(rows))
@@ -130,7 +175,7 @@ def test_only_halo_rows_travel() -> None:
 
 def test_received_bytes_are_halo_rows_times_products(tmp_path: Path) -> None:
     graph, spec = graph_of("plain"), GraphFilter(device="cpu")
-    parts = together(2, lambda team: read_part_of(spec, graph, team))
+    parts = together(2, lambda team: read_part_of(spec, graph, runs(graph, team.size), team))
     moved = together(2, lambda team: filter_by_rows(spec, graph, tmp_path / "rows.npy", team, "k"))
     assert moved == [4 * 21 * spec.products() * part.received for part in parts]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from tuplet._check import InputError, check_out_path
@@ -30,6 +32,10 @@ def filter_rows(
     groups: Annotated[
         int, typer.Option(min=1, help="Processes that share the rows, on all machines; GRAPH is a folder then.")
     ] = 1,
+    partition: Annotated[
+        str | None,
+        typer.Option(help="Rows of each group: metis, or an .npy with the group of each node; default: in order."),
+    ] = None,
     machines: Annotated[int, typer.Option(min=1, help="Machines; run the same command on each.")] = 1,
     head: Annotated[str | None, typer.Option(help="host:port of one of the machines, where they meet.")] = None,
     restarts: Annotated[int, typer.Option(min=0, help="How often killed processes are replaced.")] = 3,
@@ -48,10 +54,10 @@ def filter_rows(
     if groups > 1:
         if engine != "local" or how:
             raise InputError("--groups takes a graph folder as it is, and no --engine. Leave other options out.")
-        _by_groups(model, graph, out, groups, memory, (machines, head, restarts), quiet)
+        _by_groups(model, graph, out, groups, partition, memory, (machines, head, restarts), quiet)
         return
-    if machines > 1 or head is not None:
-        raise InputError("--machines and --head would not be used without --groups. Leave them out.")
+    if machines > 1 or head is not None or partition is not None:
+        raise InputError("--machines, --head and --partition would not be used without --groups. Leave them out.")
     g = load_graph(graph, how)
     with progress_bars(quiet) as progress:
         rows = model.filtered(g, progress, out=out, memory=memory, engine=engine)[0]
@@ -63,6 +69,7 @@ def _by_groups(
     graph: str,
     out: Path,
     groups: int,
+    partition: str | None,
     memory: str | None,
     where: tuple[int, str | None, int],
     quiet: bool,
@@ -76,16 +83,51 @@ def _by_groups(
     check_launch(groups, machines, head)
     if not Path(graph).is_dir():
         raise InputError(f"--groups needs a graph folder, got {graph}. Make one with `tuplet convert`.")
-    check_groups(model.graph_filter_, int(read_meta(Path(graph))["nodes"]), groups)
+    meta = read_meta(Path(graph))
+    check_groups(model.graph_filter_, int(meta["nodes"]), groups)
+    file = Path(partition) if partition not in (None, "metis") else None
+    if partition == "metis":
+        file = out.with_name(f".{out.name}.{groups}-groups-{_content(meta)}.npy")
     if started_as_worker():
-        _work(model, graph, out, memory, quiet)
+        _work(model, graph, out, file, memory, quiet)
         return
+    if file is not None:
+        _check_partition(file, graph, int(meta["nodes"]), groups, make=partition == "metis")
     code = launch(["tuplet.cli", *sys.argv[1:]], groups, machines=machines, head=head, restarts=restarts)
+    if partition == "metis" and not code and file is not None:
+        file.unlink(missing_ok=True)
     if code:
         raise typer.Exit(130 if code in (130, -2) else 1)
 
 
-def _work(model: Any, graph: str, out: Path, memory: str | None, quiet: bool) -> None:
+def _content(meta: Any) -> str:
+    """What names the arrays of a graph folder."""
+    sums = {name: entry.get("blake2b") for name, entry in meta["arrays"].items()}
+    return hashlib.blake2b(repr(sorted(sums.items())).encode(), digest_size=6).hexdigest()
+
+
+def _check_partition(file: Path, graph: str, n: int, groups: int, *, make: bool) -> None:
+    """Raise unless `file` deals the nodes to so many groups; one by METIS is made by the first who comes."""
+    from tuplet._files import locked, new_file, save_array
+    from tuplet.filters.partition import metis, partitioned
+    from tuplet.io.folder import open_graph
+
+    if make:
+        with locked(file, wait=24 * 3600):
+            if not file.exists():
+                with new_file(file) as partial:
+                    save_array(partial, metis(open_graph(graph), groups))
+    partitioned(_read_partition(file), n, groups)
+
+
+def _read_partition(file: Path) -> Any:
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} is not a readable .npy ({error}). Write it again, or say metis.") from None
+
+
+def _work(model: Any, graph: str, out: Path, partition: Path | None, memory: str | None, quiet: bool) -> None:
     """What each process does; the first one draws the bar and tells what was done."""
     import torch
 
@@ -99,6 +141,7 @@ def _work(model: Any, graph: str, out: Path, memory: str | None, quiet: bool) ->
         with progress_bars(quiet or not first) as progress:
             key = f"{key} {sorted(model.graph_filter_.settings().items())!r} {model.unit_rows}"
             options: dict[str, Any] = {"unit_rows": model.unit_rows, "memory": memory, "progress": progress}
+            options["partition"] = None if partition is None else _read_partition(partition)
             received = filter_by_rows(model.graph_filter_, g, out, team, key, **options)
         moved = team.gather(torch.tensor([received])).sum()
         if first:

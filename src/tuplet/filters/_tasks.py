@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -105,8 +106,11 @@ def join_columns(item: Mapping[str, Any]) -> None:
     write_joined(job, job.folder / "joined.npy", item["start"], item["stop"])
 
 
-def write_joined(job: DiskJob, target: Path, first: int, stop: int, shift: int = 0) -> None:
-    """Write the rows from `first` to `stop` of all blocks of columns to `target`, `shift` rows further down."""
+def write_joined(job: DiskJob, target: Path, first: int, stop: int, places: int | NDArray[np.int64] = 0) -> None:
+    """Write the rows from `first` to `stop` of all blocks of columns to `target`.
+
+    `places`: so many rows further down, or the place of each row.
+    """
     size = job.dtype.itemsize
     rows = max(1, _CHUNK // (size * job.f))
     parts = [job.part("done", column).open("rb") for column in job.firsts]
@@ -120,10 +124,25 @@ def write_joined(job: DiskJob, target: Path, first: int, stop: int, shift: int =
             for file, width, skip in zip(parts, widths, heads):
                 file.seek(skip + start * width * size)
                 blocks.append(np.fromfile(file, job.dtype, count * width).reshape(count, width))
-            os.pwrite(out.fileno(), np.hstack(blocks).data, head + (shift + start) * job.f * size)
+            joined = np.hstack(blocks)
+            to = (
+                np.arange(start, start + count) + places if isinstance(places, int) else places[start : start + count]
+            )
+            for low, high in neighbouring(to):
+                os.pwrite(out.fileno(), joined[low:high].data, head + int(to[low]) * job.f * size)
         os.fsync(out.fileno())
     for file in parts:
         file.close()
+
+
+def neighbouring(places: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Where runs of places that lie side by side begin and end.
+
+    >>> neighbouring(np.array([4, 5, 9]))
+    [(0, 2), (2, 3)]
+    """
+    cuts = np.flatnonzero(np.diff(places) != 1) + 1
+    return list(pairwise([0, *cuts.tolist(), len(places)]))
 
 
 def _length_of_header(file: Any) -> int:

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, parse_bytes
-from tuplet._files import locked, write_header, writing
+from tuplet._files import content_key, locked, write_header, writing
 from tuplet._memory import free_memory
 from tuplet.filters import _disk
 from tuplet.filters._cpu import Tick, multiply_rows
@@ -28,6 +28,7 @@ from tuplet.filters._graph_filter import GraphFilter
 from tuplet.filters._operator import make_plan, run_series
 from tuplet.filters._read import Block, checked_map, fill_block, make_reader
 from tuplet.filters._tasks import write_joined
+from tuplet.filters.partition import Groups, partitioned, runs
 from tuplet.filters.row_parts import Part, read_part_of
 from tuplet.filters.widths import free_width
 from tuplet.graph import Graph, check_size
@@ -58,26 +59,38 @@ def filter_by_rows(
     unit_rows: bool = False,
     memory: int | str | None = None,
     progress: Callable[[str, float], None] | None = None,
+    partition: NDArray[Any] | None = None,
 ) -> int:
     """Write the filtered rows (n, f) float32 to `out`; the bytes that this member received from others come back.
 
     All members call it alike; `graph` is memory maps of which each reads its own rows. `key` names filter and
-    content: parts of another key are thrown away.
+    content: parts of another key are thrown away. `partition` (n,): the group of each node.
     """
     check_groups(spec, graph.n_nodes, team.size)
+    groups = runs(graph, team.size) if partition is None else partitioned(partition, graph.n_nodes, team.size)
+    if partition is not None:
+        key = content_key(key, [partition])
     path = check_out_path(out)
     budget = free_memory() // 2 if memory is None else parse_bytes(memory)
     first = team.rank == 0
     if not first:
-        return _member(spec, graph, path, team, key, unit_rows, budget, None)
+        return _member(spec, graph, groups, path, team, key, unit_rows, budget, None)
     with locked(path), writing(path):
-        return _member(spec, graph, path, team, key, unit_rows, budget, progress)
+        return _member(spec, graph, groups, path, team, key, unit_rows, budget, progress)
 
 
 def _member(
-    spec: GraphFilter, graph: Graph, path: Path, team: Team, key: str, unit_rows: bool, budget: int, progress: Any
+    spec: GraphFilter,
+    graph: Graph,
+    groups: Groups,
+    path: Path,
+    team: Team,
+    key: str,
+    unit_rows: bool,
+    budget: int,
+    progress: Any,
 ) -> int:
-    part = read_part_of(spec, graph, team)
+    part = read_part_of(spec, graph, groups, team)
     read = _reader(graph, part, unit_rows, team)
     f = int(graph.x.shape[1])  # type: ignore[union-attr]
     n, own, held = graph.n_nodes, part.high - part.low, part.high - part.low + part.received
@@ -97,7 +110,7 @@ def _member(
     job = DiskJob(whole.folder / f"rows-{part.low}.npy", whole.key, own, f, width, dtype)
     _disk.open_job(job)
     received = _filter(spec, part, read, graph.x, job, team, progress)
-    _join(whole, job, part.low, team)
+    _join(whole, job, part, team)
     return received
 
 
@@ -148,12 +161,31 @@ def _engine(spec: GraphFilter, part: Part, read: Any, x: Any, columns: int, team
     return compute
 
 
+class _Taken:
+    """Some rows of a matrix on disk, read when they are asked for."""
+
+    ndim = 2
+
+    def __init__(self, x: Any, nodes: NDArray[np.int64]) -> None:
+        self.x, self.nodes = x, nodes
+        self.shape, self.dtype, self.base = (len(nodes), x.shape[1]), x.dtype, x
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __getitem__(self, asked: Any) -> NDArray[Any]:
+        rows, columns = asked if isinstance(asked, tuple) else (asked, slice(None))
+        return self.x[self.nodes[rows], columns]  # type: ignore[no-any-return]
+
+
 def _reader(graph: Graph, part: Part, unit_rows: bool, team: Team) -> Any:
     """The reader of own rows (see `_read.py`), scaled to unit length where asked, as `unit_features` scales them."""
     x: Any = graph.x
     if x is None:
         raise InputError("The graph has no features to filter. Convert it with --features.")
-    own = x[part.low : part.high]
+    own: Any = x[part.low : part.high]
+    if part.nodes is not None:
+        own = x[part.nodes] if sp.issparse(x) else _Taken(x, part.nodes)
     if sp.issparse(own):
         _check_values(own.data, part)
         return make_reader(unit_rows_of(own) if unit_rows else own)
@@ -180,7 +212,7 @@ def _check_values(values: NDArray[Any], part: Part) -> None:
     check_size(values)
 
 
-def _join(whole: DiskJob, job: DiskJob, low: int, team: Team) -> None:
+def _join(whole: DiskJob, job: DiskJob, part: Part, team: Team) -> None:
     """Own rows go to their place in the result; the first member puts it in place when all are there."""
     joined = whole.folder / "joined.npy"
     if team.rank == 0:
@@ -188,7 +220,7 @@ def _join(whole: DiskJob, job: DiskJob, low: int, team: Team) -> None:
             write_header(file, (whole.n, whole.f), whole.dtype)
             file.truncate(file.tell() + whole.bytes)
     team.wait()
-    write_joined(job, joined, 0, job.n, low)
+    write_joined(job, joined, 0, job.n, part.low if part.nodes is None else part.nodes)
     team.wait()
     if team.rank == 0:
         joined.replace(whole.path)
