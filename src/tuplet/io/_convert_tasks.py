@@ -22,7 +22,7 @@ import numpy as np
 from tuplet._check import InputError
 from tuplet.engines import Engine
 from tuplet.io._convert_job import ConvertJob
-from tuplet.io._edges import EdgeTable
+from tuplet.io._edges import Edges, EdgeTable
 from tuplet.io._external_sort import (
     HEADER,
     Buckets,
@@ -33,8 +33,10 @@ from tuplet.io._external_sort import (
     remove_bucket,
     sort_bucket,
 )
+from tuplet.io._id_maps import BitmapMap, IdMap
 from tuplet.io._inputs import Inputs
 from tuplet.io._pairs import id_map, node_pairs
+from tuplet.io._text_ids import numbered_chunks
 
 log = logging.getLogger("tuplet")
 _COPY = 2**24  # bytes moved at once
@@ -53,8 +55,6 @@ def check_for_tasks(inputs: Inputs) -> None:
 
 def deal_and_sort(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int, engine: Engine) -> None:
     """Second pass over the edges, and the sorted rows, by tasks."""
-    if not job.state["numbers"]:
-        raise InputError("With an engine the ids of the edges must be whole numbers. Leave the engine out for text.")
     directed, weighted = bool(options["directed"]), inputs.edges.weight is not None
     entries = job.state["rows"] * (1 if directed else 2)
     plan = Buckets.make(int(job.state["n"]), entries, weighted=weighted, memory=memory // 2)
@@ -62,7 +62,8 @@ def deal_and_sort(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memo
     file = job.buckets.resolve() / "task.json"
     names = ("source", "target", "weight", "directed", *_TEXT)
     plain = {"n": plan.n, "rows": plan.rows, "weighted": weighted, "entries_in_memory": plan.entries_in_memory}
-    facts = {"plan": plain, "parts": parts, "work": str(job.folder.resolve())}
+    facts = {"plan": plain, "parts": parts, "work": str(job.folder.resolve()), "memory": memory // 2}
+    facts |= {name: job.state[name] for name in ("numbers", "as_text")}
     file.write_text(json.dumps({**facts, "options": {name: options[name] for name in names}}))
     engine.check_sees([file, *map(Path, parts)])
     items = [{"facts": str(file), "number": i} for i in range(len(parts))]
@@ -86,11 +87,12 @@ def deal_part(item: Mapping[str, Any]) -> list[int]:
     text = {name: options[name] for name in _TEXT}
     part = Path(facts["parts"][item["number"]])
     edges = EdgeTable.open(part, options["source"], options["target"], options["weight"], text)
-    known, loops, left_out = id_map(Path(facts["work"]), plan.n), 0, 0
+    known, chunks = _numbered(edges, part, facts, plan.n)
+    loops, left_out = 0, 0
     with _new(target) as folder:
         dealer = Dealer(folder, "bucket", 0, plan.rows, plan.count, plan.weighted)
         try:
-            for chunk in edges.chunks(numbers=True):
+            for chunk in chunks:
                 source, ends, weights, dropped = node_pairs(chunk, known)
                 left_out += dropped[0]
                 loops += dropped[1]
@@ -101,6 +103,14 @@ def deal_part(item: Mapping[str, Any]) -> list[int]:
             dealer.close()
         (folder / "dropped.json").write_text(json.dumps([loops, left_out]))
     return [loops, left_out]
+
+
+def _numbered(edges: EdgeTable, part: Path, facts: Mapping[str, Any], n: int) -> tuple[IdMap, Iterator[Edges]]:
+    """The edges of a part, and the map of their ids; those that DuckDB has listed it turns into numbers."""
+    work = Path(facts["work"])
+    if (work / "ids.parquet").exists():
+        return BitmapMap(np.ones(n, dtype=bool)), numbered_chunks(edges, part, work, int(facts["memory"]))
+    return id_map(work, n), edges.chunks(numbers=facts["numbers"], as_text=facts["as_text"])
 
 
 def sort_one(item: Mapping[str, Any]) -> list[int]:

@@ -30,12 +30,19 @@ def duckdb_connection(path: str, *, read_only: bool = True) -> Iterator[Any]:
         connection.close()
 
 
-def connect_duckdb(path: str, *, read_only: bool = True, memory: int = MEMORY) -> Any:
+def connect_duckdb(
+    path: str,
+    *,
+    read_only: bool = True,
+    memory: int = MEMORY,
+    extra: str = "stores",
+    what: str = "A DuckDB source",
+) -> Any:
     """A connection to a DuckDB file; an error where the file is absent, damaged or held by another process.
 
-    DuckDB itself holds at most `memory` bytes, 128 MB at the least.
+    DuckDB itself holds at most `memory` bytes, 128 MB at the least. `what` needs it, which `extra` installs.
     """
-    duckdb = need_extra("duckdb", "stores", "A DuckDB source")
+    duckdb = need_extra("duckdb", extra, what)
     if path and read_only and not Path(path).is_file():
         raise InputError(f"There is no file {path}. Check the path.")
     try:

@@ -70,7 +70,7 @@ class EdgeTable:
             ends = [id_column(chunk.table.column(i), f"column {self.ends[i]!r} of the edges", chunk.place,
                               from_text=from_text) for i in (0, 1)]  # fmt: skip
             first_row.add(*(chunk.table.column(i) for i in (0, 1)))
-            yield Edges(ends[0], ends[1], _weights(chunk, self.weight), chunk.done)
+            yield Edges(ends[0], ends[1], checked_weights(chunk, self.weight), chunk.done)
         first_row.check()
 
     def read(self) -> Edges:
@@ -193,7 +193,7 @@ def _weight_column(table: Table, ends: tuple[str, str], weight: str | bool | Non
     return known[0] if known else None
 
 
-def _weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | None:
+def checked_weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | None:
     """The weights of a chunk as float32, each finite and 0 or more."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -33,6 +33,7 @@ from tuplet.io._ids import is_range, to_numpy, unify
 from tuplet.io._inputs import Inputs
 from tuplet.io._nodes import node_order
 from tuplet.io._pairs import id_map, node_pairs
+from tuplet.io._text_ids import are_plain_text, list_ids
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
 from tuplet.io.places import located
 
@@ -81,8 +82,9 @@ def convert(
     columns are held in memory. On disk the work takes 8 bytes
     (12 with weights) for each stored edge besides the result. A run that was interrupted goes on when the same call
     is made again, unless a table lies in memory; a second process that wants the same `out` is told who works on it.
-    `engine="ray"` or "ray://host:port" deals and sorts edges in Parquet parts with whole-number ids on the nodes of a
-    cluster, which must all see parts and output; the same bytes come out.
+    `engine="ray"` or "ray://host:port" deals and sorts edges in Parquet parts on the nodes of a cluster, which must
+    all see parts and output; the same bytes come out. Text ids without a table of nodes are then listed and numbered
+    by DuckDB within half of `memory`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -151,9 +153,9 @@ def _facts(inputs: Inputs) -> Any:
 
 
 def _run(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int, name: str, engine: str) -> None:
-    if "n" not in job.state:
+    if "n" not in job.state and not (engine != "local" and _listed_by_database(job, inputs, memory)):
         _collect(job, inputs, options, memory)
-    order, x_ids, y_ids = _node_ids(job, inputs)
+    order, x_ids, y_ids = _node_ids(job, inputs) if inputs.kind else (None, None, None)
     if inputs.kind in ("features", "matrix") and "feature_names" not in job.state:
         write_features(job, inputs, x_ids, order, options)
     y, label_names = inputs.classes(x_ids, y_ids, order, options["unmatched"])
@@ -174,6 +176,25 @@ def _run(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int, 
     made = job.state.get("preparation")
     label = inputs.label_column
     write_meta(job.folder, name, options["directed"], *features, preparation=made, label_column=label)
+
+
+def _listed_by_database(job: ConvertJob, inputs: Inputs, memory: int) -> bool:
+    """First pass over text ids, by DuckDB, where it can."""
+    if not are_plain_text(inputs):
+        return False
+    found = list_ids(inputs, job.folder, memory // 2)
+    if found is None:
+        return False
+    n, rows = found
+    _check_count(n)
+    job.save(n=n, rows=rows, numbers=False, as_text=True)
+    job.tell("ids", 1.0)
+    return True
+
+
+def _check_count(n: int) -> None:
+    if not 2 <= n < MAX_NODES:
+        raise InputError(f"The graph has {n} nodes. From 2 to {MAX_NODES - 1} can be converted.")
 
 
 def _collect(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: int) -> None:
@@ -197,8 +218,7 @@ def _collect(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memory: i
         order = _order(listed, with_edge, others, is_text, inputs, options)
         n, ids = len(order), to_numpy(order)
         ids = None if is_range(ids) else ids
-    if not 2 <= n < MAX_NODES:
-        raise InputError(f"The graph has {n} nodes. From 2 to {MAX_NODES - 1} can be converted.")
+    _check_count(n)
     if ids is not None:
         save_array(job.folder / "ids.npy", ids)
     job.save(n=n, rows=rows, numbers=kinds == {"int64"}, as_text="large_string" in kinds)
