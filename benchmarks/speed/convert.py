@@ -2,14 +2,16 @@
 
     python benchmarks/speed/convert.py                     10^8 edges, 10^7 nodes, --memory 2GB; needs 12 GB of disk
     python benchmarks/speed/convert.py --quick             10^6 edges
-    python benchmarks/speed/convert.py --engine tuplet     one of tuplet, duckdb, polars; may be repeated
+    python benchmarks/speed/convert.py --engine tuplet     one of tuplet, ray, duckdb, polars; may be repeated
+    python benchmarks/speed/convert.py --engine ray --text ours on a cluster of this machine, with text ids
     python benchmarks/speed/convert.py --kind duckdb --memory 500MB      ours from a table of a DuckDB file
 
 Writes the edges to Parquet (default), CSV or a table of a DuckDB file first, so that the writing does not count. All
 engines do the same work: node ids in order, both directions of every edge, no loops, no repeats, sorted; indptr.npy,
-indices.npy. The checksum of indices.npy shows that they agree. DuckDB has `memory_limit` and a folder to spill into;
-Polars has no limit and is left out unless asked for. The peak is that of the whole process: what the libraries hold
-is in it.
+indices.npy. "ray" is ours by the tasks of an engine, a cluster of one node; its peak is that of the driver, and apart
+from it that of the largest task. The checksum of indices.npy shows that they agree. DuckDB has `memory_limit` and a
+folder to spill into; Polars has no limit and is left out unless asked for. The peak is that of the whole process:
+what the libraries hold is in it.
 """
 
 from __future__ import annotations
@@ -19,24 +21,32 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 from pyarrow import parquet as pq
 
 PART = 5_000_000
 
 
-def write_edges(folder: Path, edges: int, nodes: int, kind: str, seed: int) -> None:
-    """Uniform random pairs in parts of five million."""
+def write_edges(folder: Path, edges: int, nodes: int, kind: str, seed: int, text: bool = False) -> None:
+    """Uniform random pairs in parts of five million; `text`: ids such as node-123."""
     rng = np.random.default_rng(seed)
     for i, start in enumerate(range(0, edges, PART)):
         pairs = rng.integers(nodes, size=(2, min(PART, edges - start)))
-        table = pa.table({"source": pairs[0], "target": pairs[1]})
+        ends = (
+            []
+            if not text
+            else [pc.binary_join_element_wise("node-", pa.array(end).cast(pa.string()), "") for end in pairs]
+        )
+        table = pa.table(dict(zip(("source", "target"), ends or pairs)))
         path = folder / f"part-{i:04d}.{kind}"
         csv.write_csv(table, path) if kind == "csv" else pq.write_table(table, path)
 
@@ -57,6 +67,35 @@ def by_tuplet(edges: str, out: str, memory: str, tell: Any) -> None:
     from tuplet.io.convert import convert
 
     convert(edges, out, memory=memory, progress=lambda phase, _: tell(phase))
+
+
+def by_ray(edges: str, out: str, memory: str, tell: Any) -> None:
+    """What `tuplet convert --engine ray` does."""
+    import os
+
+    from tuplet.io.convert import convert
+
+    os.environ["RAY_ADDRESS"] = "local"
+    convert(edges, out, memory=memory, progress=lambda phase, _: tell(phase), engine="ray")
+
+
+class Children(threading.Thread):
+    """Looks at the processes below this one: the most memory of one of them, and their CPU seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most, self.seconds = 0, {}
+
+    def run(self) -> None:
+        import psutil
+
+        while True:
+            for one in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    times = one.cpu_times()
+                    self.seconds[one.pid] = times.user + times.system
+                    self.most = max(self.most, one.memory_info().rss - one.memory_info().shared)
+            time.sleep(0.2)
 
 
 def by_duckdb(edges: str, out: str, memory: str, tell: Any) -> None:
@@ -123,7 +162,7 @@ def write_rows(batches: Any, n: int, out: Path) -> None:
     np.save(out / "indptr.npy", np.cumsum(degrees))
 
 
-ENGINES = {"tuplet": by_tuplet, "duckdb": by_duckdb, "polars": by_polars}
+ENGINES = {"tuplet": by_tuplet, "ray": by_ray, "duckdb": by_duckdb, "polars": by_polars}
 
 
 def child(engine: str, edges: str, out: str, memory: str) -> None:
@@ -136,8 +175,14 @@ def child(engine: str, edges: str, out: str, memory: str) -> None:
     def tell(phase: str) -> None:
         phases[phase] = (round(time.perf_counter() - start, 1), round(peak_bytes() / 1e9, 3))
 
+    below = Children()
+    if engine == "ray":
+        below.start()
     ENGINES[engine](edges, out, memory, tell)
-    facts = {"seconds": round(time.perf_counter() - start, 1), "cpu_seconds": round(time.process_time(), 1)}
+    cpu = time.process_time() + sum(below.seconds.values())
+    facts = {"seconds": round(time.perf_counter() - start, 1), "cpu_seconds": round(cpu, 1)}
+    if engine == "ray":
+        facts["peak_task_GB"] = round(below.most / 1e9, 3)
     print(json.dumps(facts | {"peak_GB": round(peak_bytes() / 1e9, 3), "phase_ends_s_GB": phases}))
 
 
@@ -159,6 +204,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=["parquet", "csv", "duckdb"], default="parquet")
     parser.add_argument("--engine", choices=list(ENGINES), action="append", help="default: tuplet and duckdb")
     parser.add_argument("--folder", default=None, help="where to work; default: the system's temporary folder")
+    parser.add_argument("--text", action="store_true", help="text ids; tuplet and ray only")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -170,7 +216,7 @@ def main() -> None:
         parts = Path(tmp) / "parts"
         parts.mkdir()
         table = str(parts)
-        write_edges(parts, edges, nodes, "csv" if options.kind == "csv" else "parquet", seed=0)
+        write_edges(parts, edges, nodes, "csv" if options.kind == "csv" else "parquet", 0, options.text)
         if options.kind == "duckdb":
             into_duckdb(parts, Path(tmp) / "edges.duckdb")
             table = f"{tmp}/edges.duckdb?table=edges"
@@ -179,6 +225,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--child", engine, table, str(out), options.memory]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             row = {"engine": engine, "edges": edges, "kind": options.kind, "memory": options.memory}
+            row |= {"text": True} if options.text else {}
             print(json.dumps(row | json.loads(done.stdout) | {"graph": checksum(out)}), flush=True)
 
 
