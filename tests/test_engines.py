@@ -191,11 +191,11 @@ def test_convert_of_text_ids_by_tasks_gives_the_bytes_of_one_process(kind: str, 
     for i in range(3):
         one, two = rng.integers(298, size=(2, 2000))
         if i == 0:
-            one[:6], two[:6] = 298, 299
+            one[:7], two[:7] = 298, 299
         columns = {"a.b": pa.array(ends[one]), 'c"d': pa.array(ends[two])}
         if kind in ("weighted", "directed"):
             weights = rng.random(2000).astype(np.float32)
-            weights[:6] = [1, 2**-24, *[2**-54] * 4]  # 1 in this order, the next number in the other one
+            weights[:7] = [2**-60, 1, 2**-24, *[2**-54] * 4]  # 1 in this order, the next number in the other one
             columns["weight"] = pa.array(weights)
         pq.write_table(pa.table(columns), tmp_path / "it's" / f"part-{i}.parquet")
     options: dict[str, Any] = {"directed": kind == "directed", "source": "a.b", "target": 'c"d', "name": "same"}
