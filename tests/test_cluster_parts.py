@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,10 +11,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from tests import servers
 from tests.conftest import Run
-from tests.test_engines import cluster, tasks_run_here
+from tests.test_engines import AWS, cluster, tasks_run_here
 from tuplet._check import InputError
 from tuplet.io import cluster_parts as module
+from tuplet.io import remote
 from tuplet.io.cluster_parts import cluster_parts
 from tuplet.io.vectors import read_vectors, write_vectors
 from tuplet.rows import kmeans as km
@@ -48,6 +51,37 @@ def test_labels_are_those_of_one_matrix(unit_rows: bool, parts: Path, tmp_path: 
     assert np.array_equal(back.z, before.z) and np.array_equal(back.ids, before.ids)
     assert back.metadata == before.metadata
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "parts with space"]
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with servers.s3() as address:
+        for name, value in {**AWS, "AWS_ENDPOINT_URL": address, "TUPLET_CACHE": str(tmp_path / "cache")}.items():
+            monkeypatch.setenv(name, value)
+        remote.filesystem("s3://parts?allow_bucket_creation=true")[0].create_dir("parts")
+        yield "s3://parts"
+
+
+def test_parts_in_a_bucket_get_the_labels_of_one_matrix(
+    bucket: str, parts: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote.upload(parts, f"{bucket}/v")
+    remote.upload(parts / "part-00000.parquet", f"{bucket}/out/part-00077.parquet")  # of a larger set before
+    with tasks_run_here():
+        code, _, err = run("cluster", f"{bucket}/v/", "-k", str(K), "--engine", "ray", "-o", f"{bucket}/out/", "-q")
+    assert code == 0, err
+    back, before = read_vectors(f"{bucket}/out/"), read_vectors(parts)
+    assert np.array_equal(back.cluster, km.kmeans(before.z, K, device="cpu").labels)
+    assert np.array_equal(back.ids, before.ids) and back.metadata == before.metadata
+    assert not any((tmp_path / "cache" / "clusters").iterdir())
+    for source, out, word in (
+        ("v/", "v", "Choose another place"),
+        ("none/", "o/", "holds no vectors"),
+        ("v/", "../absent/o/", "no bucket"),
+    ):
+        place = f"s3://{out[3:]}" if out.startswith("..") else f"{bucket}/{out}"
+        code, _, err = run("cluster", f"{bucket}/{source}", "-k", "2", "--engine", "local", "-o", place, "-q")
+        assert code == 1 and word in err and err.count("\n") == 1, err
 
 
 def test_few_vectors_are_their_own_sample(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

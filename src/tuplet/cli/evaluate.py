@@ -38,7 +38,7 @@ def cluster(
         int | None, typer.Option("-k", min=1, help="Clusters; default: classes, or a label-free rule.")
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out", "-o", help="Table of id, cluster, confidence: .parquet or .csv; with --engine a folder."
         ),
@@ -102,21 +102,22 @@ def _left_out(g: Graph) -> str:
 
 
 def _cluster_parts(
-    vectors: str, k: int | None, out: Path | None, engine: str, unit_rows: bool, seed: int, quiet: bool, as_json: bool
+    vectors: str, k: int | None, out: str | None, engine: str, unit_rows: bool, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """K-Means of a folder of parts by the nodes of an engine."""
     from tuplet.engines import check_engine
     from tuplet.io.cluster_parts import cluster_parts
+    from tuplet.io.remote import is_remote
 
     check_engine(engine)
     if k is None or out is None:
         raise InputError("With --engine give -k, and -o FOLDER for the parts with their clusters.")
-    if not Path(vectors).is_dir():
+    if not is_remote(vectors) and not Path(vectors).is_dir():
         raise InputError(
             f"{vectors} is no folder of Parquet parts, which --engine needs. `embed -o FOLDER/` writes one."
         )
     with progress_bars(quiet) as progress:
-        found = cluster_parts(Path(vectors), k, out, engine=engine, seed=seed, unit_rows=unit_rows, progress=progress)
+        found = cluster_parts(vectors, k, out, engine=engine, seed=seed, unit_rows=unit_rows, progress=progress)
     counts, inertia = found[0].tolist(), found[1]
     if as_json:
         print_json({"vectors": str(out), "counts": counts, "inertia": inertia})

@@ -7,8 +7,8 @@ the schema hold JSON under "tuplet"; a part also says which one it is of how man
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tuplet._check import InputError, check_finite
 from tuplet._files import new_folder
 from tuplet._memory import forget_pages
 from tuplet._threads import cores, over
+from tuplet.io.remote import filesystem, objects_at
 
 ROW_GROUP_BYTES = 2**25
 PART_BYTES = 2**28
@@ -109,20 +110,41 @@ def read_parts(folder: Path) -> tuple[Any, dict[str, Any]]:
 
 def vector_files(folder: Path) -> tuple[list[Path], list[int]]:
     """The files of all parts and how many vectors each has, by their footers; a part that is missing is an error."""
+    files = _part_files(folder)
+    return files, _counts(folder, files, files)
+
+
+def vector_objects(uri: str) -> tuple[list[str], list[str], list[int]]:
+    """The same of a folder in an object store: the parts, what tells them from later ones, and their rows."""
+    from pyarrow import fs
+
+    store, path = filesystem(uri)
+    found = {info.base_name: info for info in objects_at(uri)}
+    names = sorted(name for name in found if PurePosixPath(name).match("part-*.parquet"))
+    if not names:
+        raise InputError(f"{uri} holds no vectors: there is no {part_name(0)} in it. Check bucket and path.")
+    known = [f"{name} {found[name].size} {found[name].mtime}" for name in names]
+    handler = fs.SubTreeFileSystem(path.rstrip("/"), store)
+    rows = _counts(uri, [PurePosixPath(name) for name in names], [handler.open_input_file(name) for name in names])
+    return [f"{uri.rstrip('/')}/{name}" for name in names], known, rows
+
+
+def _counts(folder: Any, files: Sequence[PurePath], sources: Sequence[Any]) -> list[int]:
+    """How many vectors each of the files has; what ParquetFile reads of them lies in `sources`."""
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    files, schemas, rows = _part_files(folder), [], []
-    for file in files:
+    schemas, rows = [], []
+    for file, source in zip(files, sources):
         try:
-            with pq.ParquetFile(file) as opened:
+            with pq.ParquetFile(source) as opened:
                 schemas.append(opened.schema_arrow)
                 rows.append(int(opened.metadata.num_rows))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{file} is not a readable Parquet file ({error}). Write or copy it again.") from None
     about = parsed_metadata(schemas[0].metadata)
     _check_whole(folder, files, [schema.remove_metadata() for schema in schemas], about)
-    return files, rows
+    return rows
 
 
 def _part_files(folder: Path) -> list[Path]:
@@ -132,7 +154,7 @@ def _part_files(folder: Path) -> list[Path]:
     return files
 
 
-def _check_whole(folder: Path, files: list[Path], schemas: list[Any], about: Mapping[str, Any]) -> None:
+def _check_whole(folder: Any, files: Sequence[PurePath], schemas: list[Any], about: Mapping[str, Any]) -> None:
     """Raise where a part is missing or belongs to other vectors; `about` is what the first one says."""
     count = about.get("parts")
     for i in range(count if isinstance(count, int) and 0 < count < 10**6 else len(files)):

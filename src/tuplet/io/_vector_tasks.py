@@ -22,7 +22,7 @@ from tuplet._check import InputError
 from tuplet._files import file_of, new_file, new_folder, open_array, placed
 from tuplet.engines import Engine, connected
 from tuplet.io._vector_parts import PART_BYTES, part_name, write_parquet
-from tuplet.io.remote import filesystem, is_remote, remove, upload
+from tuplet.io.remote import is_remote, objects_at, remove, upload
 
 
 def write_parts_on(
@@ -81,19 +81,22 @@ def _write(engine: Engine, target: str, work: Path, facts: Mapping[str, Any], z:
 
 def _to_bucket(engine: Engine, uri: str, work: Path, facts: Mapping[str, Any], z: Any) -> None:
     """Parts in a bucket; those of a larger set that lay there before are removed."""
-    from pyarrow import fs
+    before = parts_before(uri)
+    remove_parts(uri, before - {part_name(i) for i in range(_write(engine, uri, work, facts, z))})
 
-    store, path = filesystem(uri)
-    try:
-        found = store.get_file_info(fs.FileSelector(path.rstrip("/"), allow_not_found=True))
-    except OSError as error:
-        raise InputError(f"{uri} cannot be read ({error}). Check bucket, region and credentials.") from None
-    names = {info.base_name for info in found}
+
+def parts_before(uri: str) -> set[str]:
+    """The names of the parts that lie in a folder of a bucket; anything else there is an error."""
+    names = {info.base_name for info in objects_at(uri)}
     strange = sorted(name for name in names if not Path(name).match("part-*.parquet"))
     if strange:
         raise InputError(f"{uri} holds something else than vectors ({strange[0]}). Choose another place.")
-    count = _write(engine, uri, work, facts, z)
-    for name in names - {part_name(i) for i in range(count)}:
+    return names
+
+
+def remove_parts(uri: str, names: set[str]) -> None:
+    """Remove parts of a larger set that lay there before."""
+    for name in names:
         remove(f"{uri.rstrip('/')}/{name}")
 
 

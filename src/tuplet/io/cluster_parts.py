@@ -7,12 +7,14 @@ Centres and labels lie in a work folder: a driver that was killed goes on from i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_int, check_out_path
 from tuplet._files import locked, new_file, new_folder
 from tuplet.engines import Engine, connected
-from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vectors_of
+from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vector_objects, vectors_of
+from tuplet.io._vector_tasks import parts_before, remove_parts
+from tuplet.io.remote import cache_dir, check_target, is_remote, local_path, make_cache, upload
 from tuplet.rows.lloyd import SETTLED, STEPS, assigned
 from tuplet.rows.starts import sample_places, sample_size, start_on
 from tuplet.rows.unit import scale_rows
@@ -30,9 +34,9 @@ Progress = Callable[[str, float], None]
 
 
 def cluster_parts(
-    folder: Path,
+    folder: Path | str,
     k: int,
-    out: Path,
+    out: Path | str,
     *,
     engine: str = "local",
     seed: int = 0,
@@ -42,33 +46,65 @@ def cluster_parts(
 ) -> tuple[NDArray[np.int64], float]:
     """Write the vectors of `folder` to the folder `out` with a column `cluster`; (nodes of each cluster, inertia).
 
-    `folder` and `out` lie on storage that all nodes of `engine` see; they may be the same.
+    `folder` and `out` lie on storage that all nodes of `engine` see, where they may be the same, or in an object
+    store: then a node copies the parts of its tasks into its cache, and the work lies in that of the driver, which
+    all nodes must see (TUPLET_CACHE).
     """
-    files, rows = vector_files(folder)
+    files, known, rows = _inputs(folder)
     k = check_int("k", k, maximum=sum(rows))
-    target = check_out_path(out)
-    if target.exists() and not (is_parts(target) or (target.is_dir() and not any(target.iterdir()))):
-        raise InputError(f"{target} exists and holds something else than vectors. Choose another place.")
+    target, work = _places(folder, out)
     settings = {
-        "files": [_identity(path) for path in files],
+        "files": known,
         "rows": rows,
         "k": k,
         "seed": seed,
         "n_init": n_init,
         "unit_rows": unit_rows,
     }
-    work = target.with_name(f".{target.name}.clusters")
-    with locked(target), connected(engine) as nodes:
+    with locked(work if isinstance(target, str) else target), connected(engine) as nodes:
         _open(work, settings)
-        nodes.check_sees([work.resolve() / "task.json", *(path.resolve() for path in files)])
-        items = [
-            {"work": str(work.resolve()), "file": str(path.resolve()), "part": i} for i, path in enumerate(files)
-        ]
+        nodes.check_sees([work.resolve() / "task.json", *(Path(file) for file in files if not is_remote(file))])
+        items = [{"work": str(work.resolve()), "file": file, "part": i} for i, file in enumerate(files)]
         counts, inertia, best = _clustered(nodes, items, work, settings, progress)
-        with new_folder(target) as partial:
-            nodes.map(write_clusters, [{**item, "target": str(partial.resolve()), **best} for item in items])
+        _write(nodes, [{**item, **best} for item in items], target)
         shutil.rmtree(work)
     return counts, inertia
+
+
+def _inputs(folder: Path | str) -> tuple[list[str], list[str], list[int]]:
+    """The parts, what tells them from files that were written later, and their rows."""
+    if isinstance(folder, str) and is_remote(folder):
+        return vector_objects(folder)
+    files, rows = vector_files(Path(folder))
+    return [str(path.resolve()) for path in files], [_identity(path) for path in files], rows
+
+
+def _places(folder: Path | str, out: Path | str) -> tuple[Path | str, Path]:
+    """Where the clustered parts go, and where the work lies until then."""
+    if not (isinstance(out, str) and is_remote(out)):
+        target = check_out_path(out)
+        if target.exists() and not (is_parts(target) or (target.is_dir() and not any(target.iterdir()))):
+            raise InputError(f"{target} exists and holds something else than vectors. Choose another place.")
+        return target, target.with_name(f".{target.name}.clusters")
+    if str(folder).rstrip("/") == out.rstrip("/"):
+        raise InputError(f"{out} cannot be replaced part by part while it is read. Choose another place.")
+    check_target(out)
+    parts_before(out)
+    home = cache_dir() / "clusters"
+    make_cache(home)
+    return out, home / hashlib.blake2b(out.encode(), digest_size=12).hexdigest()
+
+
+def _write(nodes: Engine, items: list[dict[str, Any]], target: Path | str) -> None:
+    """The parts with their clusters; to a bucket the first one last, as it says how many there are."""
+    if isinstance(target, Path):
+        with new_folder(target) as partial:
+            nodes.map(write_clusters, [{**item, "target": str(partial.resolve())} for item in items])
+        return
+    before = parts_before(target)
+    for some in (items[1:], items[:1]):
+        nodes.map(write_clusters, [{**item, "target": target} for item in some])
+    remove_parts(target, before - {PurePosixPath(item["file"]).name for item in items})
 
 
 def _open(work: Path, settings: Mapping[str, Any]) -> None:
@@ -164,13 +200,19 @@ def write_clusters(item: Mapping[str, Any]) -> None:
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    source = Path(item["file"])
+    source = Path(local_path(item["file"]))
     table = pq.read_table(source)
     labels = np.load(Path(item["work"]) / f"labels-{item['step']}-{item['part']}.npy")[int(item["start"])]
     table = table.drop_columns([name for name in ("cluster",) if name in table.column_names])
     table = table.append_column("cluster", pa.array(labels.astype(np.int64)))
-    with new_file(Path(item["target"]) / source.name) as partial:
-        pq.write_table(table, partial, use_dictionary=["id", "cluster"])
+    name, how = PurePosixPath(item["file"]).name, {"use_dictionary": ["id", "cluster"]}
+    if is_remote(item["target"]):
+        with tempfile.TemporaryDirectory(prefix="tuplet-part-") as folder:
+            pq.write_table(table, Path(folder) / name, **how)
+            upload(Path(folder) / name, f"{item['target'].rstrip('/')}/{name}")
+        return
+    with new_file(Path(item["target"]) / name) as partial:
+        pq.write_table(table, partial, **how)
 
 
 def _save(path: Path, labels: NDArray[np.int64]) -> None:
@@ -179,5 +221,5 @@ def _save(path: Path, labels: NDArray[np.int64]) -> None:
 
 
 def _vectors(item: Mapping[str, Any]) -> NDArray[np.float32]:
-    path = Path(item["file"])
+    path = Path(local_path(item["file"]))
     return vectors_of(read_parquet(path)[0], path)

@@ -247,6 +247,17 @@ def upload(path: Path, uri: str) -> None:
             raise InputError(f"{shown(uri)} holds {size} bytes of {file.stat().st_size}. Upload it again.")
 
 
+def objects_at(uri: str) -> list[Any]:
+    """What lies in a folder of an object store, as pyarrow tells it; nothing where there is none."""
+    from pyarrow import fs
+
+    store, path = filesystem(uri)
+    try:
+        return list(store.get_file_info(fs.FileSelector(path.rstrip("/"), allow_not_found=True)))
+    except _failures() as error:
+        raise InputError(f"{_shown(uri)} cannot be read ({_said(error)}). {CHECK}") from None
+
+
 def remove(uri: str) -> None:
     """Remove one object."""
     store, path = filesystem(uri)
