@@ -254,8 +254,8 @@ def objects_at(uri: str) -> list[Any]:
     store, path = filesystem(uri)
     try:
         return list(store.get_file_info(fs.FileSelector(path.rstrip("/"), allow_not_found=True)))
-    except _failures() as error:
-        raise InputError(f"{_shown(uri)} cannot be read ({_said(error)}). {CHECK}") from None
+    except failures() as error:
+        raise InputError(f"{shown(uri)} cannot be read ({said(error)}). {CHECK}") from None
 
 
 def remove(uri: str) -> None:
