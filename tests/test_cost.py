@@ -103,10 +103,26 @@ def test_the_verb_prints_a_table_or_json(run: Run, tmp_path: Path) -> None:
     assert code == 0 and json.loads(out)["machine"]["network"] == 100e9
     assert run("estimate", str(tmp_path / "g"), "--network", "fast")[0] == 1
     code, out, _ = run("estimate", str(tmp_path / "g"), "--json")
-    assert code == 0 and set(json.loads(out)["stages"]) == {"filter", "train", "embed"}
+    assert code == 0 and set(json.loads(out)["stages"]) == {"convert", "filter", "train", "embed"}
 
 
 @pytest.mark.slow
 def test_calibration_measures_positive_rates() -> None:
     found = calibrate()
     assert min(found.hop_ns) > 0 and min(found.train_gflops, found.embed_gflops, found.disk) > 0
+
+
+def test_sizes_stand_for_a_graph_that_is_not_there_yet(run: Run) -> None:
+    """10^9 edges by 8 machines: converted sooner than by one, ids by the driver alone; 20 bytes an entry on disk."""
+    found = {}
+    for machines in (1, 8):
+        words = ["estimate", "nodes=1e8, edges=1e9,columns=128", "--machines", str(machines), "--memory", "256GB"]
+        code, out, _ = run(*words, "--json")
+        assert code == 0
+        found[machines] = json.loads(out)["stages"]["convert"]
+    assert 100 < found[8]["seconds"] < found[1]["seconds"] < 10 * found[8]["seconds"]
+    assert found[1]["disk"] == 20 * 2e9 + 8e8 and found[1]["network"] == 0 < found[8]["network"]
+    assert "convert" in run("estimate", "nodes=1e3,edges=1e4,columns=8")[1]
+    for sizes, word in (("nodes=1e8,edges=1.2.3,columns=8", "no sizes"), ("nodes=1,edges=5,columns=8", "nodes")):
+        code, _, err = run("estimate", sizes)
+        assert code == 1 and word in err and err.count("\n") == 1

@@ -27,6 +27,8 @@ _FIXED = 600_000_000  # bytes of a process with its libraries
 _LATENCY = 2e-4  # seconds of an exchange between workers
 _CACHE = 4e9  # bytes a second of a file that lies in the system's cache
 _START = 10.0  # seconds until a cluster's workers have started
+_IDS_S, _SORT_S = 1.0e-7, 4.0e-7  # seconds of a core for a listed edge: its ids; dealt, sorted and placed
+_BUDGET = 2.3e9  # bytes of a conversion with its defaults
 _MORE = (2, 4, 8, 16, 32, 64, 128, 256)  # machines that are tried where fewer do not do
 
 
@@ -240,6 +242,31 @@ def _embed(work: Workload, machine: Machine, machines: int) -> Stage:
     return Stage("embed", seconds / machines, _FIXED + 2e8, made, 0.0 if machines == 1 else (read + made) / machines)
 
 
+def convert_stage(work: Workload, machine: Machine, machines: int = 1) -> Stage:
+    """What making the graph from whole-number ids in Parquet parts costs, before the stages of `estimate`.
+
+    One core of each machine works: the driver's lists the ids, then all deal and sort. The seconds are those of 10^8
+    edges in docs/cluster.md.
+    """
+    edges, entry = work.stored / 2, 8.0  # listed once, stored in both directions
+    moved = 2 * entry * work.stored * 2 + 3 * 4.0 * work.stored  # dealt and sorted, written and read; placed
+    cores = _IDS_S * edges + _SORT_S * edges / machines
+    disk = machine.moving(moved / machines, 2 * entry * work.stored / machines)
+    seconds = max(cores, disk) + (_START if machines > 1 else 0)
+    held = 2 * entry * work.stored + 4.0 * work.stored + 8 * work.n
+    return Stage("convert", seconds, _BUDGET, held, 0.0 if machines == 1 else moved / machines)
+
+
+def workload(n: int, edges: int, f: int) -> Workload:
+    """The work of `DMATi()` with its defaults on an undirected graph of so many nodes, edges and columns."""
+    from tuplet.models.dmat import DMATi
+
+    model = DMATi()
+    layers = tuple(model.layers) if isinstance(model.layers, Sequence) else (int(model.layers),)
+    return Workload(n, 2 * edges, f, model.graph_filter_.products(True), layers, model.batch_size, model.n_views,
+                    model.mask_fraction, model.max_steps)  # fmt: skip
+
+
 def workload_of(graph: Graph, groups: int = 1) -> Workload:
     """The work of `DMATi()` with its defaults on that graph; with `groups` of rows their halo is counted."""
     from tuplet.filters.row_parts import halo_rows
@@ -247,9 +274,6 @@ def workload_of(graph: Graph, groups: int = 1) -> Workload:
 
     if graph.x is None:
         raise InputError("The graph has no features to estimate with. Give --features.")
-    model = DMATi()
-    plan = model.graph_filter_.products(not graph.directed)
-    layers = tuple(model.layers) if isinstance(model.layers, Sequence) else (int(model.layers),)
-    work = Workload(graph.n_nodes, graph.n_stored, graph.n_features, plan, layers, model.batch_size, model.n_views,
-                    model.mask_fraction, model.max_steps)  # fmt: skip
+    plan = DMATi().graph_filter_.products(not graph.directed)
+    work = replace(workload(graph.n_nodes, 0, graph.n_features), stored=graph.n_stored, products=plan)
     return work if not 1 < groups <= graph.n_nodes else replace(work, halo=float(halo_rows(graph, groups)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any
 
 import typer
 
+from tuplet._check import InputError, check_int
 from tuplet.cli._console import JsonOpt, QuietOpt, print_json, print_table, progress_bars
 from tuplet.cli._graph import GraphArg, Options, load_graph, takes_graph
 
@@ -27,7 +29,10 @@ def estimate(
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
-    """Memory, disk, seconds and network of DMAT-i's stages, and how to run them; nothing is run."""
+    """Memory, disk, seconds and network of DMAT-i's stages, and how to run them; nothing is run.
+
+    GRAPH may also be the sizes of one that is not there yet: nodes=1e9,edges=1e10,columns=128.
+    """
     from tuplet._check import parse_bytes
     from tuplet._memory import free_memory
     from tuplet.bench import calibration
@@ -35,16 +40,22 @@ def estimate(
 
     room = free_memory() if memory is None else parse_bytes(memory)
     rate = None if network is None else parse_bytes(network)
-    g = load_graph(graph, how)
-    work = cost.workload_of(g, machines)
+    sizes = _sizes(graph)
+    work = cost.workload(*sizes) if sizes else cost.workload_of(load_graph(graph, how), machines)
     with progress_bars(quiet) as progress:
         machine = calibration.calibrate(progress) if calibrate else cost.Machine()
     machine = machine.with_cores(cores or machine.cores, room, rate)
     found = cost.estimate(work, machine, machines)
     if as_json:
-        print_json({**_facts(found), "machine": machine.__dict__, "measured": calibrate})
+        print_json(
+            {
+                **_facts(found, cost.convert_stage(work, machine, machines)),
+                "machine": machine.__dict__,
+                "measured": calibrate,
+            }
+        )
         return
-    title = f"{g.n_nodes} nodes, {g.n_stored} stored edges, {work.f} columns; {machines} x {machine.cores} cores"
+    title = f"{work.n} nodes, {work.stored} stored edges, {work.f} columns; {machines} x {machine.cores} cores"
     columns = ["stage", "seconds", "memory GB", "disk GB", "network GB"]
     rows = [
         [
@@ -52,15 +63,28 @@ def estimate(
             f"{stage.seconds:.3g}",
             *(f"{value / 1e9:.3g}" for value in (stage.memory, stage.disk, stage.network)),
         ]
-        for stage in found.stages
+        for stage in (cost.convert_stage(work, machine, machines), *found.stages)
     ]
-    print_table(title, columns, [*rows, ["all", f"{found.seconds:.3g}", "", "", ""]])
+    print_table(title, columns, [*rows, ["all but convert", f"{found.seconds:.3g}", "", "", ""]])
     source = "measured now" if calibrate else "of a 2-core machine; --calibrate measures this one"
     others = "".join(f" By {name} the filter would take {value:.3g} s." for name, value in found.others.items())
     sys.stdout.write(f"{found.advice}.{others} Constants: {source}.\n")
 
 
-def _facts(found: Any) -> dict[str, Any]:
-    stages = {stage.name: {k: v for k, v in stage.__dict__.items() if k != "name"} for stage in found.stages}
+def _sizes(graph: str) -> tuple[int, int, int] | None:
+    """Nodes, edges and columns where GRAPH is written so."""
+    found = re.fullmatch(r"nodes=([\d.e+]+),edges=([\d.e+]+),columns=([\d.e+]+)", graph.replace(" ", ""))
+    if found is None:
+        return None
+    try:
+        n, edges, f = (int(float(word)) for word in found.groups())
+    except (ValueError, OverflowError):
+        raise InputError(f"{graph} has no sizes. Write nodes=1e9,edges=1e10,columns=128.") from None
+    return check_int("nodes", n, minimum=2), check_int("edges", edges), check_int("columns", f)
+
+
+def _facts(found: Any, convert: Any) -> dict[str, Any]:
+    every = (convert, *found.stages)
+    stages = {stage.name: {k: v for k, v in stage.__dict__.items() if k != "name"} for stage in every}
     return {"stages": stages, "seconds": found.seconds, "advice": found.advice, "fits": found.fits,
             "others": dict(found.others)}  # fmt: skip
