@@ -22,7 +22,7 @@ from tuplet.io._duckdb import ROWS, connect_duckdb
 from tuplet.io._edges import Edges, EdgeTable, checked_weights
 from tuplet.io._inputs import Inputs
 from tuplet.io._tables import Chunk
-from tuplet.io._uris import first_line, quoted_column
+from tuplet.io._uris import first_line, quoted_name
 
 
 def are_plain_text(inputs: Inputs) -> bool:
@@ -45,7 +45,7 @@ def are_plain_text(inputs: Inputs) -> bool:
 
 def list_ids(inputs: Inputs, folder: Path, memory: int) -> tuple[int, int] | None:
     """(nodes, rows): the ids in order go to ids.npy and ids.parquet; None, and no file, where an end has no id."""
-    one, two = (quoted_column(end) for end in inputs.edges.ends)
+    one, two = (quoted_name(end) for end in inputs.edges.ends)
     files = [str(Path(part).resolve()) for part in inputs.edges.table.parts]
     with _database(folder, memory) as database:
         rows, bad = database.execute(
@@ -75,10 +75,10 @@ def numbered_chunks(edges: EdgeTable, part: Path, folder: Path, memory: int) -> 
     """The edges of a part, in its order where they have weights, with the numbers of their ids."""
     import pyarrow as pa
 
-    one, two = (quoted_column(end) for end in edges.ends)
+    one, two = (quoted_name(end) for end in edges.ends)
     weight, order = "", ""
     if edges.weight is not None:
-        weight, order = f", e.{quoted_column(edges.weight)}", "order by e.file_row_number"
+        weight, order = f", e.{quoted_name(edges.weight)}", "order by e.file_row_number"
     numbers = "(select id, file_row_number as number from read_parquet($ids, file_row_number = true))"
     with _database(folder, memory) as database:
         found = database.sql(
