@@ -128,6 +128,25 @@ def test_the_report_of_cora_answers_mouse_keys_and_search(browser: Any, cora: Pa
     assert asked == [cora.as_uri()]
 
 
+def test_a_narrow_window_shows_the_whole_map_and_every_control_has_a_name(browser: Any, cora: Path) -> None:
+    size = {"width": 400, "height": 800, "screenWidth": 400, "screenHeight": 800}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size | {"deviceScaleFactor": 1, "mobile": False})
+    try:
+        opened(browser, cora)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 400
+        outside = "(([x, y]) => x < 0 || y < 0 || x > $('plot').clientWidth || y > $('plot').clientHeight)"
+        places = "[...map.x.keys()].map((i) => map.plot.getScreenPosition(i))"
+        assert browser.execute_script(f"return {places}.filter({outside}).length") == 0
+        tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    controls = [
+        node for node in tree if node.get("role", {}).get("value") in ("button", "link", "combobox", "region")
+    ]
+    named = [node["name"]["value"].strip() for node in controls]
+    assert len(named) > 50 and all(named)
+
+
 def test_without_webgl_everything_but_the_map_works(cora: Path, tmp_path: Path) -> None:
     from selenium.webdriver import Keys
 

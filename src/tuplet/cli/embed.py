@@ -21,6 +21,7 @@ from tuplet.cli._console import (
 )
 from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
 from tuplet.cli._made import Made, Target, tell
+from tuplet.cli.report import named, print_written
 
 
 @takes_graph()
@@ -135,7 +136,7 @@ def embed(
         _forget_file(made.z)
     tell(target, made, g, how, as_json)
     if report is not None:
-        _write_report(report, made, g, seed, quiet)
+        _write_report(report, made, named(g, graph), seed, quiet)
 
 
 def _check_report(report: Path | None, new: Any) -> None:
@@ -151,7 +152,6 @@ def _check_report(report: Path | None, new: Any) -> None:
 def _write_report(report: Path, made: Made, g: Any, seed: int, quiet: bool) -> None:
     import time
 
-    from tuplet.cli.report import print_written
     from tuplet.pages import SAMPLE
     from tuplet.pages import report as write
 

@@ -49,8 +49,15 @@ def report(
     g, table = graph_and_vectors(vectors, graph, how)
     start = time.perf_counter()
     with progress_bars(quiet) as progress:
-        write(table, g, out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed, progress=progress)
+        write(
+            table, named(g, graph), out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed, progress=progress
+        )
     print_written(out, g, sample or SAMPLE, time.perf_counter() - start, as_json)
+
+
+def named(g: Graph, source: str) -> Graph:
+    """`g`, where it has no name, by that of the file it was read from."""
+    return g.with_(name=Path(source).name) if not g.name and Path(source).exists() else g
 
 
 def print_written(

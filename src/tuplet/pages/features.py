@@ -14,6 +14,7 @@ from tuplet.graph import Graph
 TELLING = 4  # features of a node that are shown
 BUDGET = 12_000_000  # bytes of feature columns that a page keeps, before compression
 _LEVELS = 254
+_TOLD = 0.05  # nats; what tells less is not shown
 _BLOCK = 2**22  # feature values handled at once
 
 
@@ -49,36 +50,45 @@ def telling_features(graph: Graph, shown: NDArray[np.intp], about: tuple[Any, An
     of nodes that have it, for those that do. A number: half its squared distance from the mean, in deviations.
     """
     x: Any = graph.x
-    share, mean, spread = about
-    has_or_lacks = share < 0.9
     column = np.full((len(shown), TELLING), -1, np.int32)
     value = np.zeros((len(shown), TELLING), np.float32)
     if sp.issparse(x):
-        rarity = -np.log(np.maximum(share, 1e-12))
-        _sparse_telling(x[shown], rarity, column, value)
+        _sparse_telling(x[shown], about, column, value)
         return Telling(column, value)
     step = max(1, _BLOCK // x.shape[1])
     for i in range(0, len(shown), step):
         rows = np.asarray(x[shown[i : i + step]], dtype=np.float64)
-        surprise = np.where(
-            has_or_lacks,
-            np.where(rows != 0, -np.log(np.maximum(share, 1e-12)), 0),
-            ((rows - mean) / np.where(spread > 0, spread, 1)) ** 2 / 2,
-        )
+        surprise = _surprise(rows, *about)
         best = np.argsort(-surprise, axis=1, kind="stable")[:, :TELLING]
-        told = np.take_along_axis(surprise, best, 1) > 0.05
+        told = np.take_along_axis(surprise, best, 1) > _TOLD
         width = best.shape[1]
         column[i : i + step, :width] = np.where(told, best, -1)
         value[i : i + step, :width] = np.where(told, np.take_along_axis(rows, best, 1), 0)
     return Telling(column, value)
 
 
-def _sparse_telling(x: Any, rarity: NDArray[np.float64], column: Any, value: Any) -> None:
+def _surprise(values: NDArray[np.float64], share: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
+    rarity = np.where(values != 0, -np.log(np.maximum(share, 1e-12)), 0)
+    return np.where(is_number(share), deviations(values, mean, spread) ** 2 / 2, rarity)
+
+
+def is_number(share: Any) -> Any:
+    """Whether a column is a number, not something that nodes have or lack, by its `column_facts`."""
+    return share >= 0.9
+
+
+def deviations(values: Any, mean: Any, spread: Any) -> Any:
+    """How far `values` lie from their mean, in standard deviations."""
+    return (values - mean) / np.where(spread > 0, spread, 1)
+
+
+def _sparse_telling(x: Any, about: tuple[Any, Any, Any], column: Any, value: Any) -> None:
+    every = _surprise(x.data.astype(np.float64), *(facts[x.indices] for facts in about))
     for i in range(x.shape[0]):
         part = slice(x.indptr[i], x.indptr[i + 1])
-        own = x.indices[part]
-        best = np.argsort(-rarity[own], kind="stable")[:TELLING]
-        column[i, : len(best)] = own[best]
+        best = np.argsort(-every[part], kind="stable")[:TELLING]
+        best = best[every[part][best] > _TOLD]
+        column[i, : len(best)] = x.indices[part][best]
         value[i, : len(best)] = x.data[part][best]
 
 
@@ -93,6 +103,7 @@ def column_facts(x: Any) -> tuple[Any, Any, Any]:
             filled += np.bincount(rows.indices[rows.data != 0], minlength=f)
             total += np.bincount(rows.indices, weights=rows.data, minlength=f)
             squares += np.bincount(rows.indices, weights=rows.data.astype(np.float64) ** 2, minlength=f)
+            np.minimum.at(low, rows.indices, rows.data)
             continue
         rows = np.asarray(rows, dtype=np.float64)
         filled += np.count_nonzero(rows, axis=0)

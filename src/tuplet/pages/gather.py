@@ -11,7 +11,14 @@ from tuplet._seed import stream
 from tuplet.evaluation.describe import confidence_of, describe_clusters
 from tuplet.graph import Graph
 from tuplet.pages.colours import UNKNOWN
-from tuplet.pages.features import column_facts, feature_names, stored_columns, telling_features
+from tuplet.pages.features import (
+    column_facts,
+    deviations,
+    feature_names,
+    is_number,
+    stored_columns,
+    telling_features,
+)
 from tuplet.pages.layout import NEIGHBOURS, map_nodes, near_rows, place_new
 from tuplet.pages.subject import Subject, versions
 from tuplet.pages.tables import class_groups, cluster_colours, confusion, edge_matrix, scores
@@ -46,7 +53,7 @@ def gather(
     cards, arrays = _clusters(subject, graph, shown, places)
     arrays |= _neighbours(graph, shown, near)
     facts = {
-        "title": f"{graph.name or 'Graph'}: {subject.method}",
+        "title": f"{graph.name}: {subject.method}" if graph.name else subject.method,
         "graph": graph_facts(graph),
         "method": subject.method,
         "nodes": graph.n_nodes,
@@ -84,7 +91,8 @@ def _places(rows: Any, near: Any, graph: Graph, shown: Any, old: Old | None, see
 
 def _clusters(subject: Subject, graph: Graph, shown: Any, places: Any) -> tuple[list[dict[str, Any]], Arrays]:
     """The cards, and of each shown node place, cluster, class and confidence."""
-    named = graph if graph.feature_names else graph.with_(feature_names=tuple(feature_names(graph)))
+    classes = tuple(group["name"] for group in class_groups(graph))
+    named = graph.with_(feature_names=tuple(feature_names(graph)), label_names=classes)
     described = describe_clusters(subject.z, subject.clusters, named, medoids=5, marks=6)
     colours = cluster_colours(graph, subject.clusters)
     place = np.unique(subject.clusters, return_inverse=True)[1]
@@ -135,26 +143,37 @@ def _ids(graph: Graph, shown: NDArray[np.intp]) -> list[str] | None:
 
 def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[dict[str, Any], Arrays]:
     if graph.x is None:
-        return {"features": [], "features_left_out": 0, "feature_names": []}, {}
+        return {"features": [], "features_left_out": 0, "feature_names": [], "prepared": False}, {}
     about = column_facts(graph.x)
     telling = telling_features(graph, shown, about)
-    numbers = {name for name, share in zip(feature_names(graph), about[0]) if share >= 0.9}
+    names = feature_names(graph)
+    place = {name: j for j, name in enumerate(names)}
+    number = is_number(about[0])
     for mark in (mark for card in cards for mark in card["marks"]):
-        mark["number"] = mark["name"] in numbers
+        mark["number"] = bool(number[place[mark["name"]]])
     first = [mark["name"] for rank in range(6) for card in cards for mark in card["marks"][rank : rank + 1]]
     kept = stored_columns(graph, shown, first)
     used = np.unique(telling.column[telling.column >= 0])
-    names = feature_names(graph)
-    place = np.full(graph.n_features + 1, -1, np.int32)
-    place[used] = np.arange(len(used))
+    among = np.full(graph.n_features + 1, -1, np.int32)
+    among[used] = np.arange(len(used))
+    values = telling.value
+    prepared = graph.preparation is not None and graph.preparation.scaled and not graph.preparation.as_it_is
+    if prepared:  # scaled values mean nothing to a reader: numbers are told in deviations, others by their name
+        values = deviations(values, about[1][telling.column], about[2][telling.column]).astype(np.float32)
+        for fact in kept.facts:
+            j = place[fact["name"]]
+            away = (deviations(fact[end], about[1][j], about[2][j]) for end in ("low", "high"))
+            fact["ends"] = [f"{end:+.1f} sd" for end in away] if number[j] else ["absent", "present"]
     facts = {
+        "prepared": prepared,
         "features": kept.facts,
         "features_left_out": kept.left_out,
         "feature_names": [names[j] for j in used],
     }
     return facts, {
-        "telling": place[telling.column].ravel(),
-        "telling_value": telling.value.ravel(),
+        "telling": among[telling.column].ravel(),
+        "telling_value": values.ravel(),
+        "telling_number": number[used].astype(np.uint8),
         "feature_start": kept.start,
         "feature_node": kept.node,
         "feature_level": kept.level,
@@ -162,15 +181,15 @@ def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[di
     }
 
 
-def graph_facts(graph: Graph) -> list[tuple[str, str]]:
-    """Nodes, edges, features and labels of a graph as (name, text)."""
-    facts = [("nodes", f"{graph.n_nodes:,}"), ("edges", f"{graph.n_edges:,}{' directed' if graph.directed else ''}")]
+def graph_facts(graph: Graph) -> list[str]:
+    """Nodes, edges, features and labels of a graph as texts."""
+    facts = [f"{graph.n_nodes:,} nodes", f"{graph.n_edges:,} {'directed ' if graph.directed else ''}edges"]
     if graph.n_features:
-        facts.append(("features", f"{graph.n_features:,}"))
+        facts.append(f"{graph.n_features:,} features")
     if graph.y is not None and graph.n_classes:
         known = int(np.count_nonzero(graph.y >= 0))
         part = "" if known == graph.n_nodes else f" on {known:,} nodes"
-        facts.append(("classes", f"{graph.n_classes}{part}"))
+        facts.append(f"{graph.n_classes} classes{part}")
     return facts
 
 

@@ -15,9 +15,13 @@ from tuplet import __version__
 from tuplet._check import InputError, check_int
 from tuplet.evaluation.tasks import cluster_nodes
 from tuplet.graph import Graph
+from tuplet.io.seen import labels_seen
 from tuplet.io.vectors import Vectors, align
 from tuplet.pages.training import training_record
 from tuplet.rows.unit import checked_vectors
+
+LABELS_TRAINED = "The labels trained these vectors: scores against them say how well they were learned."
+_SHOWN_ELSEWHERE = ("format", "training", "settings", "seen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +55,21 @@ def subject_of(model: Any, graph: Graph, vectors: Any, clusters: Any, seed: int)
 
 def _rows_of(model: Any, graph: Graph) -> Any:
     fitted = getattr(model, "n_features_in_", graph.n_features)
-    if fitted != graph.n_features:
+    if graph.x is not None and fitted != graph.n_features:
         raise InputError(
             f"The model was fitted on {fitted} feature columns but this graph has {graph.n_features}. "
             "Give the graph that it was fitted on, or one with the same columns."
         )
     z = getattr(model, "embedding_", None)
-    if z is not None and len(z) == graph.n_nodes:
+    if z is not None and len(z) == graph.n_nodes and (graph.x is not None or _by_its_edges(model, graph)):
         return z
-    return model.transform(graph)
+    return model.transform(graph)  # refuses a graph whose columns it does not know
+
+
+def _by_its_edges(model: Any, graph: Graph) -> bool:
+    """Whether the columns that `model` was fitted on, where they have names, were made from the edges of `graph`."""
+    names = getattr(model, "feature_names_in_", ())
+    return not len(names) or str(names[0]).endswith(graph.fingerprint())
 
 
 def _aligned_clusters(table: Vectors, graph: Graph) -> NDArray[np.int64] | None:
@@ -98,7 +108,7 @@ def _of_estimator(model: Any) -> dict[str, Any]:
     if history is not None and history.stopped == "interrupted":
         warnings.append("Training was interrupted; the vectors are those of the last step.")
     if getattr(model, "needs_labels", False):
-        warnings.append("The labels trained these vectors: scores against them say how well they were learned.")
+        warnings.append(LABELS_TRAINED)
     run = []
     if history is not None and history.rows:
         run.append(("training", f"{history.rows[-1]['seconds']:.1f} s"))
@@ -112,9 +122,13 @@ def _of_estimator(model: Any) -> dict[str, Any]:
 
 
 def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
-    facts = {name: value for name, value in table.metadata.items() if name not in ("format", "training", "settings")}
-    made = str(facts.get("graph", ""))
+    facts = {name: value for name, value in table.metadata.items() if name not in _SHOWN_ELSEWHERE}
+    made = str(facts.pop("graph", ""))
     warnings = []
+    seen = labels_seen(table.metadata, len(table.ids))
+    if seen is not None:
+        facts["learned from"] = f"the edges and {int(seen.sum()):,} labels" if seen.any() else "the edges, no labels"
+        warnings += [LABELS_TRAINED] if seen.any() else []
     if made and graph.x is not None and made != graph.fingerprint():
         warnings.append(
             f"The vectors were made from another state of this graph (fingerprint {made}, now {graph.fingerprint()}):"
@@ -124,7 +138,7 @@ def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
     given = table.metadata.get("settings")
     return {
         "method": method,
-        "run": [(name, _text(value)) for name, value in facts.items() if name != "method"],
+        "run": [(name, _text(value)) for name, value in facts.items() if name != "method" and value],
         "settings": [(str(k), _text(v)) for k, v in given.items()] if isinstance(given, dict) else [],
         "warnings": warnings,
         "training": table.metadata.get("training"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from tuplet._html import curve
 
+_ENDS = {"fixed": "as many as were planned", "auto": "ended by the criterion of the method"}  # History.stopped
 POINTS = 200  # of a curve that vectors keep; of more, evenly chosen ones
 
 
@@ -39,8 +40,7 @@ def training_facts(record: Any) -> dict[str, str] | None:
         return None  # vectors without training, or of another version
     if not steps or len(steps) != len(losses) or not np.isfinite(losses).all():
         return None
+    end = _ENDS.get(record["stopped"], f"it stopped: {record['stopped']}")
     kept = "" if best is None else f"; the weights of step {best:,} were kept"
-    text = (
-        f"{steps[-1]:,} steps; loss {losses[0]:.4g} at first, {losses[-1]:.4g} at last; stopped: {record['stopped']}"
-    )
-    return {"svg": curve(steps, losses, name="loss", axis="step", mark=best), "text": text + kept}
+    text = f"{steps[-1]:,} steps, {end}; loss {losses[0]:.4g} at first, {losses[-1]:.4g} at last{kept}."
+    return {"svg": curve(steps, losses, name="loss", axis="step", mark=best), "text": text}

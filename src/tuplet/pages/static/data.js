@@ -51,6 +51,7 @@ function placeOf(id) {
 const number = (v) => (Number.isInteger(v) ? v.toLocaleString("en") : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2) : String(+v.toPrecision(4)));
 const percent = (v) => (100 * v).toFixed(v < 0.1 ? 1 : 0) + "%";
 const clusterName = (i) => "cluster " + facts.clusters[i].cluster;
+const clusterCount = () => (facts.clusters.length === 1 ? "1 cluster" : `${facts.clusters.length.toLocaleString("en")} clusters`);
 const className = (c) => (c < 0 ? "unknown" : facts.classes[c].name);
 const swatch = (colour) => el("span", { className: "swatch", style: { background: colour } });
 
@@ -58,11 +59,16 @@ function tellingOf(i) {
   const found = [];
   if (!arrays.telling) return found;
   for (let j = TELLING * i; j < TELLING * (i + 1); j++)
-    if (arrays.telling[j] >= 0) found.push([facts.feature_names[arrays.telling[j]], arrays.telling_value[j]]);
+    if (arrays.telling[j] >= 0) found.push([facts.feature_names[arrays.telling[j]], tellingText(arrays.telling[j], arrays.telling_value[j])]);
   return found;
 }
+// Of prepared columns numbers are deviations from the mean; of others it only counts that the node has them.
+function tellingText(feature, value) {
+  if (!facts.prepared) return number(value);
+  return arrays.telling_number[feature] ? (value > 0 ? "+" : "−") + Math.abs(value).toFixed(1) + " sd" : "";
+}
 
-// The ways to colour the map: each gives groups {codes, names, colours} or a scale {values in 0..1, low, high}.
+// The ways to colour the map: each gives groups {codes, names, colours} or a scale {values in 0..1, ends}.
 function groupsBy(kind) {
   if (kind === "cluster") {
     const names = facts.clusters.map((_, i) => clusterName(i));
@@ -74,10 +80,10 @@ function groupsBy(kind) {
 }
 
 function scaleBy(kind) {
-  if (kind === "confidence") return { values: Float32Array.from(arrays.confidence, (v) => v / 255), low: 0, high: 1, caption: "Confidence: 1 at the centre of its cluster, 0 between two" };
+  if (kind === "confidence") return { values: Float32Array.from(arrays.confidence, (v) => v / 255), ends: ["0", "1"], caption: "Confidence: 1 at the centre of its cluster, 0 between two" };
   if (kind === "degree") {
     const top = arrays.degree.reduce((a, b) => Math.max(a, b), 1);
-    return { values: Float32Array.from(arrays.degree, (v) => Math.log1p(v) / Math.log1p(top)), low: 0, high: top, caption: "Graph neighbours (logarithmic)" };
+    return { values: Float32Array.from(arrays.degree, (v) => Math.log1p(v) / Math.log1p(top)), ends: ["0", number(top)], caption: "Graph neighbours (logarithmic)" };
   }
   const feature = facts.features[kind];
   const values = new Float32Array(facts.shown);
@@ -89,5 +95,5 @@ function scaleBy(kind) {
     for (let j = arrays.feature_start[feature.sparse]; j < arrays.feature_start[feature.sparse + 1]; j++)
       values[arrays.feature_node[j]] = arrays.feature_level[j] / LEVELS;
   }
-  return { values, low: feature.low, high: feature.high, caption: feature.name };
+  return { values, ends: feature.ends || [number(feature.low), number(feature.high)], caption: feature.name };
 }

@@ -18,7 +18,7 @@ function startMap() {
   const size = n > 50000 ? 2.2 : n > 10000 ? 3.2 : n > 2000 ? 6 : 9;
   map.plot = regl_scatterplot.default({
     canvas: $("canvas"), width: "auto", height: "auto", pointSize: size, pointSizeSelected: 4, pointOutlineWidth: 2, colorBy: "z",
-    opacity: n > 50000 ? 0.6 : 0.85, opacityInactiveMax: 0.8, opacityInactiveScale: 0.6, actionKeyMap: {}, pointColor: [facts.unknown], lassoInitiator: false,
+    opacity: n > 50000 ? 0.6 : 0.85, opacityInactiveMax: 0.8, opacityInactiveScale: 0.6, cameraDistance: wholeDistance(), actionKeyMap: {}, pointColor: [facts.unknown], lassoInitiator: false,
   });
   $("plot").setAttribute("aria-label", `Map of ${n.toLocaleString("en")} nodes; near on the map means similar vectors`);
 }
@@ -98,12 +98,12 @@ function ramp(stops, count) {
 }
 
 function drawLegend() {
-  const { codes, names, colours, low, high, caption } = map.shownBy;
+  const { codes, names, colours, ends, caption } = map.shownBy;
   const legend = $("legend");
   legend.replaceChildren();
   if (!codes) {
     legend.append(el("p", { className: "caption" }, caption), el("div", { className: "scale", style: { background: `linear-gradient(90deg, ${stops().join(",")})` } }));
-    return void legend.append(el("div", { className: "ends" }, el("span", {}, number(low)), el("span", {}, number(high))));
+    return void legend.append(el("div", { className: "ends" }, ...ends.map((end) => el("span", {}, end))));
   }
   const counts = new Uint32Array(names.length);
   for (const code of codes) counts[code]++;
@@ -142,7 +142,7 @@ function showTip(i) {
   const at = map.plot.getScreenPosition(i), tip = $("tip"), box = $("plot").getBoundingClientRect();
   const lines = [el("div", {}, el("b", {}, idOf(i))), el("div", {}, clusterName(arrays.cluster[i]) + ", confidence " + (arrays.confidence[i] / 255).toFixed(2))];
   if (facts.classes.length) lines.push(el("div", {}, "class: " + className(arrays.label[i])));
-  for (const [name, value] of tellingOf(i)) lines.push(el("div", {}, name + (value === 1 ? "" : " = " + number(value))));
+  for (const [name, text] of tellingOf(i)) lines.push(el("div", {}, name + (text && text !== "1" ? ": " + text : "")));
   tip.replaceChildren(...lines);
   tip.hidden = false;
   tip.style.left = Math.max(4, Math.min(at[0] + 14, box.width - tip.offsetWidth - 8)) + "px";
@@ -188,7 +188,10 @@ function onKey(event) {
   event.preventDefault();
 }
 
+// The camera sees -1..1 from top to bottom at distance 1; in a plot that is higher than wide it must stand farther off.
+const wholeDistance = () => Math.max(1, $("plot").clientHeight / $("plot").clientWidth);
+
 function wholeMap() {
-  if (map.plot) map.plot.zoomToOrigin({ transition: !calm, transitionDuration: 400 });
+  if (map.plot) map.plot.zoomToLocation([0, 0], wholeDistance(), { transition: !calm, transitionDuration: 400 });
 }
 const say = (text) => ($("spoken").textContent = text);

@@ -15,7 +15,7 @@ function showNode(i) {
   rows.push(["neighbours", [arrays.degree[i].toLocaleString("en")]]);
   panel.replaceChildren(el("h2", {}, idOf(i)), el("dl", { className: "facts" }, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...value)])));
   const telling = tellingOf(i);
-  if (telling.length) panel.append(el("h3", {}, "Telling features"), el("dl", { className: "facts" }, ...telling.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, number(value))])));
+  if (telling.length) panel.append(el("h3", {}, "Telling features"), el("dl", { className: "facts" }, ...telling.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])));
   const near = [...arrays.near.subarray(nearCount() * i, nearCount() * (i + 1))];
   panel.append(el("h3", {}, "Nearest by vector (cosine)"), el("ul", { className: "nodes" }, ...near.map((j, at) => nodeButton(j, (arrays.cosine[nearCount() * i + at] / 127).toFixed(2)))));
   const linked = [...linkedTo(i)], total = arrays.degree[i];
@@ -25,7 +25,7 @@ function showNode(i) {
 
 function showHead() {
   $("title").textContent = facts.title;
-  $("subtitle").textContent = [...facts.graph.map(([name, text]) => `${text} ${name}`), `${facts.clusters.length} clusters`].join(" · ");
+  $("subtitle").textContent = [...facts.graph, clusterCount()].join(" · ");
   for (const text of facts.warnings) $("warnings").append(el("p", { className: "warning", role: "alert" }, text));
   for (const text of facts.notes) $("warnings").append(el("p", { className: "warning note" }, text));
 }
@@ -110,7 +110,7 @@ function card(found, i) {
     found.marks.length ? el("div", { className: "marks" }, ...found.marks.flatMap((m) => [el("span", {}, m.name), el("span", { className: "bar" }, el("i", { style: { width: (100 * Math.abs(m.lift)) / most + "%", background: found.colour } })), el("span", { className: "num", title: `inside ${number(m.inside)}, overall ${number(m.overall)}` }, m.number ? (m.lift > 0 ? "+" : "") + m.lift.toFixed(1) + " sd" : m.lift.toFixed(1) + "×")])) : null,
     el("p", { className: "small" }, `confidence ${found.confidence.toFixed(2)}` + (found.inner === null ? "" : `; ${percent(found.inner)} of its edge ends stay inside`)),
     other < 0 ? null : el("p", { className: "small" }, "nearest: ", el("button", { type: "button", className: "link", onclick: () => showCluster(other) }, "cluster " + found.nearest)),
-    el("p", { className: "small" }, "typical: ", ...found.medoids.map((id) => (placeOf(id) >= 0 ? el("button", { type: "button", className: "link", onclick: () => { selectNode(placeOf(id), { move: true }); $("map-section").scrollIntoView(); } }, id) : el("span", {}, id + " ")))),
+    el("p", { className: "small" }, "typical: ", ...found.medoids.flatMap((id, at) => [at ? " · " : "", placeOf(id) >= 0 ? el("button", { type: "button", className: "link", onclick: () => { selectNode(placeOf(id), { move: true }); $("map-section").scrollIntoView(); } }, id) : el("span", {}, id)])),
     el("div", {}, el("button", { type: "button", onclick: () => showCluster(i) }, "Show on the map")),
   ];
   return el("article", { className: "card", style: { borderTopColor: found.colour } }, ...lines);
@@ -129,8 +129,10 @@ async function showCluster(i) {
 
 function showClusters() {
   const order = facts.clusters.map((_, i) => i).sort((a, b) => facts.clusters[b].size - facts.clusters[a].size);
+  const marked = facts.clusters.some((c) => c.marks.length) ? " Features that mark a cluster: how much more often its nodes have them (×), or how far its mean lies from that of all nodes in standard deviations (sd)." : "";
+  const lead = `${clusterCount()}${order.length > 1 ? ", largest first" : ""}: ${facts.clusters_from}.${marked}`;
   const cards = el("div", { id: "cards" }, ...order.slice(0, 60).map((i) => card(facts.clusters[i], i)));
-  $("clusters").append(el("h2", {}, "Clusters"), el("p", { className: "lead" }, `${facts.clusters.length} clusters, largest first: ${facts.clusters_from}. Features that mark a cluster: how much more often its nodes have them (×), or how far its mean lies from that of all nodes in standard deviations (sd).`), cards);
+  $("clusters").append(el("h2", {}, "Clusters"), el("p", { className: "lead" }, lead), cards);
   if (order.length > 60) $("clusters").append(el("button", { type: "button", style: { marginTop: "14px" }, onclick: (event) => { cards.append(...order.slice(60).map((i) => card(facts.clusters[i], i))); event.target.remove(); } }, `Show all ${order.length} clusters`));
 }
 
@@ -143,7 +145,7 @@ function matrix(rowNames, columnNames, cells, caption, word) {
     const text = `${rowNames[i]}, ${columnNames[j]}: ${value.toLocaleString("en")} ${word}, ${percent(share)} of the row`;
     return el("td", { title: text, style: { background: `rgba(var(--tint), ${(0.03 + 0.8 * share).toFixed(3)})` } }, tight ? el("span", { className: "unseen" }, value) : value ? value.toLocaleString("en") : "·");
   })));
-  return el("div", { className: "panel" }, el("table", { className: tight ? "matrix tight" : "matrix" }, el("caption", { className: "small", style: { textAlign: "left", paddingBottom: "8px" } }, caption), head, ...body));
+  return el("div", { className: "panel", tabIndex: 0, role: "region", "aria-label": caption }, el("table", { className: tight ? "matrix tight" : "matrix" }, el("caption", { className: "small", style: { textAlign: "left", paddingBottom: "8px" } }, caption), head, ...body));
 }
 
 function showTables() {
