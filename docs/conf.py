@@ -1,11 +1,14 @@
 """Sphinx: MyST pages, API from docstrings, tutorials and examples run at build, warnings are errors (`make docs`)."""
 
+import logging
 import sys
 import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
+for name in ("tuplet", "openTSNE"):  # a theme sets all loggers to INFO: tutorials would log into the build
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 project = "tuplet"
 author = "The tuplet authors"
@@ -15,14 +18,14 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "command_pages",
     "docstrings",
+    "long_names",
 ]
-exclude_patterns = ["_build", "_ext"]
+exclude_patterns = ["_build", "_ext", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["tuplet.css"]
@@ -43,7 +46,7 @@ autodoc_default_options = {
 autodoc_member_order = "bysource"
 default_role = "code"
 smartquotes = False  # --labels is an option, not a dash
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
@@ -56,6 +59,7 @@ sphinx_gallery_conf = {
     "default_thumb_file": str(HERE / "images" / "map-cora.png"),
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # that page wants scripts from the network
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,

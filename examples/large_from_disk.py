@@ -57,3 +57,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = 'images/time-against-nodes.png'

@@ -44,11 +44,13 @@ print(data)
 # -----------------------------
 # The vectors hold the neighbourhood already, so a single layer without message passing can be trained on them. A
 # two-layer GCN on the words is the usual yardstick. Both get the same 140 labels and the same 100 steps.
+# The vectors go in as they are, unit rows; the rate of their layer was chosen on the validation nodes, GCN's is its
+# authors'.
 
 
-def fit(model, inputs, steps=100):
+def fit(model, inputs, rate, steps=100):
     """The accuracy on the test nodes after training on the labelled ones."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=5e-4)
     for _ in range(steps):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(*inputs)[data.train_mask], data.y[data.train_mask])
@@ -69,9 +71,8 @@ class GCN(torch.nn.Module):
 
 
 torch.manual_seed(0)
-scaled = (data.z - data.z.mean(dim=0)) / data.z.std(dim=0)
-print(f"linear layer on z: {fit(torch.nn.Linear(data.z.shape[1], 7), (scaled,)):.3f}")
-print(f"GCN on words:      {fit(GCN(data.num_features, 7), (data.x, data.edge_index)):.3f}")
+print(f"linear layer on z: {fit(torch.nn.Linear(data.z.shape[1], 7), (data.z,), rate=0.1):.3f}")
+print(f"GCN on words:      {fit(GCN(data.num_features, 7), (data.x, data.edge_index), rate=0.01):.3f}")
 
 # %%
 # A fitted estimator is applied as it is, so that vectors of two graphs can be compared.
