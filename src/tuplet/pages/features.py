@@ -69,11 +69,11 @@ def telling_features(graph: Graph, shown: NDArray[np.intp], about: tuple[Any, An
 
 def _surprise(values: NDArray[np.float64], share: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
     rarity = np.where(values != 0, -np.log(np.maximum(share, 1e-12)), 0)
-    return np.where(is_number(share), deviations(values, mean, spread) ** 2 / 2, rarity)
+    return np.where(number_columns(share), deviations(values, mean, spread) ** 2 / 2, rarity)
 
 
-def is_number(share: Any) -> Any:
-    """Whether a column is a number, not something that nodes have or lack, by its `column_facts`."""
+def number_columns(share: Any) -> Any:
+    """Whether each column is a number, not something that nodes have or lack, by its `column_facts`."""
     return share >= 0.9
 
 

@@ -15,7 +15,7 @@ from tuplet.pages.features import (
     column_facts,
     deviations,
     feature_names,
-    is_number,
+    number_columns,
     stored_columns,
     telling_features,
 )
@@ -148,7 +148,7 @@ def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[di
     telling = telling_features(graph, shown, about)
     names = feature_names(graph)
     place = {name: j for j, name in enumerate(names)}
-    number = is_number(about[0])
+    number = number_columns(about[0])
     for mark in (mark for card in cards for mark in card["marks"]):
         mark["number"] = bool(number[place[mark["name"]]])
     first = [mark["name"] for rank in range(6) for card in cards for mark in card["marks"][rank : rank + 1]]

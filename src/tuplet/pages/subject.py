@@ -68,8 +68,8 @@ def _rows_of(model: Any, graph: Graph) -> Any:
 
 def _by_its_edges(model: Any, graph: Graph) -> bool:
     """Whether the columns that `model` was fitted on, where they have names, were made from the edges of `graph`."""
-    names = getattr(model, "feature_names_in_", ())
-    return not len(names) or str(names[0]).endswith(graph.fingerprint())
+    names = list(getattr(model, "feature_names_in_", ()))
+    return not names or str(names[0]).endswith(graph.fingerprint())
 
 
 def _aligned_clusters(table: Vectors, graph: Graph) -> NDArray[np.int64] | None:
