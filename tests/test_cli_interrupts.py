@@ -66,3 +66,12 @@ def test_a_job_in_the_background_does_not_hear_ctrl_c(edges: Path) -> None:
     code += "from tuplet.cli import main; os.kill(os.getpid(), signal.SIGINT); main()"
     done = subprocess.run([sys.executable, "-c", code, "info", edges.name], cwd=edges.parent, capture_output=True)
     assert done.returncode == 0
+
+
+def test_a_crash_of_ray_at_the_exit_is_no_other_code(tmp_path: Path) -> None:
+    """After Ctrl-C Ray's library was seen to end Python with a segmentation fault."""
+    code = PRESS.replace("WHERE", "'the parsing'").replace(
+        "main()\n", "import types; sys.modules['ray'] = types.ModuleType('ray'); atexit.register(os.abort); main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--version"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

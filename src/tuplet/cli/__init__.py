@@ -29,10 +29,23 @@ def main() -> None:
         run()
     except KeyboardInterrupt:  # before a verb had begun, or a second one while the first was answered
         sys.stderr.write("interrupted\n")
-        sys.exit(INTERRUPTED)
+        _end(INTERRUPTED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _end(INTERRUPTED)
+        raise
     finally:
         if heard:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end(code: int) -> None:
+    """End with that code. All is cleaned up; what Ray still does while Python ends may crash after an interruption."""
+    if "ray" not in sys.modules:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _leave(number: int, frame: Any) -> None:
