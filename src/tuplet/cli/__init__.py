@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _end(code: int) -> None:
-    """End with that code. All is cleaned up; what Ray still does while Python ends may crash after an interruption."""
+    """End with that code. All is cleaned up; what Ray does while Python ends may crash after an interruption."""
     if "ray" not in sys.modules:
         sys.exit(code)
     sys.stdout.flush()
