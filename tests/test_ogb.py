@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -309,3 +312,14 @@ def test_the_benchmarks_run_from_end_to_end_beside_the_published_numbers(
     assert told.exit_code == 0, told.output
     kmeans = {"ogbn-arxiv": "16.95", "ogbn-mag": "7.09", "ogbn-products": "21.23", "ogbn-papers100M": "15.16"}[name]
     assert kmeans in (tmp_path / "page.md").read_text()
+
+
+@pytest.mark.slow
+def test_ten_million_edges_in_the_layout_of_papers100M_stay_within_the_memory() -> None:
+    """All that grows with the nodes are the labels, counted at their most; edges and features have the budget."""
+    script = Path(__file__).parent.parent / "benchmarks" / "speed" / "ogb.py"
+    command = [sys.executable, str(script), "--edges", "10000000", "--memory", "200MB"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    facts = json.loads(told.splitlines()[0])
+    assert facts["stored"] > 1.9e7  # in both directions 320 MB, more than the budget
+    assert facts["peak_MB"] <= 200 + facts["imports_MB"] + facts["labels_at_most_MB"]

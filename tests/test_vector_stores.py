@@ -140,7 +140,7 @@ def test_a_killed_load_leaves_the_old_table(target: str) -> None:
 @pytest.fixture
 def ended_loads(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Let the server end the connection of the next so many loads, after their first batch."""
-    from tests.test_sources import execute
+    from tests import test_sources
 
     plain, left = _store_postgres._encoded, [0]
     end = (
@@ -155,7 +155,7 @@ def ended_loads(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], N
                 yield batch
                 if i == 0 and left[0]:
                     left[0] -= 1
-                    execute(base, end)
+                    test_sources.execute(base, end)
                     time.sleep(0.2)
 
         return pa.RecordBatchReader.from_batches(rows.schema, batches())
@@ -177,6 +177,21 @@ def test_a_connection_lost_during_a_load_is_made_again(
     write_vectors(target, rows(2000, seed=1), np.arange(2000))
     np.testing.assert_array_equal(read_vectors(target).z, rows(2000, seed=1))
     assert caplog.text.count("trying again") == 1
+
+
+def test_a_server_that_crashes_during_a_load_is_waited_for(
+    base: str, ended_loads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends all connections and recovers; meanwhile it lets nobody in."""
+    from tests import test_sources
+
+    target = base.replace("/postgres?", f"/postgres/crash{time.time_ns()}?")
+    write_vectors(target, rows(2000), np.arange(2000))
+    find = "select pid from pg_stat_activity where query like 'COPY%' and pid <> pg_backend_pid() limit 1"
+    monkeypatch.setattr(test_sources, "execute", lambda *_: os.kill(int(fetched(base, find)), signal.SIGKILL))
+    ended_loads(1)
+    write_vectors(target, rows(2000, seed=1), np.arange(2000))
+    np.testing.assert_array_equal(read_vectors(target).z, rows(2000, seed=1))
 
 
 def test_a_load_that_is_lost_each_time_leaves_the_old_table(base: str, ended_loads: Callable[[int], None]) -> None:

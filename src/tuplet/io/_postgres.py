@@ -23,6 +23,7 @@ _DRIVER = re.compile(
     r"^.*?(Failed to connect: (.*?FATAL:\s+)?|(FATAL|ERROR):\s+)"
 )  # its own words before the server's
 TRIES, PAUSE = 3, 0.5  # attempts at a connection that is lost, and seconds before the second
+RECOVERY = 60  # seconds that a server may take to start or to recover
 
 
 def asked(place: str, attempt: Callable[[Any, Any], Any]) -> Any:
@@ -55,25 +56,32 @@ def is_blocked(error: Exception) -> bool:
     return getattr(error, "sqlstate", None) == "55P03"
 
 
+def _is_starting(error: Exception) -> bool:
+    """Whether the server is there but lets nobody in yet: it starts, or recovers from a crash."""
+    return any(words in str(error) for words in ("starting up", "in recovery mode", "not yet accepting connections"))
+
+
 def _retried(attempt: Callable[[], Any], place: str, failure: type[Exception]) -> Any:
     """The result of `attempt`, tried again where the connection is lost."""
     import pyarrow as pa
 
-    for i in range(1, TRIES + 1):
+    lost, start = 0, time.monotonic()
+    while True:
         try:
             return attempt()
         except (failure, pa.ArrowException, OSError) as error:
             told = _DRIVER.sub("", first_line(error))
             if not is_lost(error):
                 raise InputError(f"{shown(place)} refused ({told}). {_advice(told)}".rstrip()) from None
-            if i == TRIES:
+            waiting = _is_starting(error) and time.monotonic() - start < RECOVERY
+            lost += not waiting
+            if lost == TRIES:
                 raise InputError(
                     f"{shown(place)} cannot be reached, or the connection was lost {TRIES} times "
                     f"({told}). Nothing was written. Check host, port and network, and run it again."
                 ) from None
             log.warning("the connection to %s is lost (%s); trying again", shown(place), told)
-            time.sleep(PAUSE * i)
-    raise AssertionError("unreachable")
+            time.sleep(2 * PAUSE if waiting else PAUSE * lost)
 
 
 _ADVICE = {
