@@ -55,7 +55,7 @@ def test_thousands_in_every_writing_are_refused(here: Path, cell: str) -> None:
         read_graph("edges.csv", "n.csv", label="kind")
 
 
-def test_a_matrix_is_no_edge_list(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_matrix_is_no_edge_list(here: Path) -> None:
     matrix = np.eye(6, k=1, dtype=int)
     np.savetxt("matrix.csv", matrix, fmt="%d", delimiter=",")
     for given in ("matrix.csv", matrix):
@@ -63,9 +63,6 @@ def test_a_matrix_is_no_edge_list(here: Path, caplog: pytest.LogCaptureFixture) 
             read_graph(given)
     assert read_graph("matrix.csv", source="c1", target="c2").n_nodes == 2
     assert read_graph(np.array([(a, b, 1, 2) for a, b in EDGES])).n_nodes == N  # ends, weight, time
-    with caplog.at_level(logging.WARNING, "tuplet"):
-        read_graph([(1, 1), (2, 2)])
-    assert "every edge is a self loop" in caplog.text
 
 
 def test_ends_found_by_their_place_among_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,3 +152,32 @@ def test_a_model_takes_the_file_that_it_was_made_with(here: Path, run: Run) -> N
     Path("new-edges.csv").write_text("source,target\n100,0\n100,03\n")
     code, _, err = run("embed", "graph.toml", "--model", "model", "--new", "new-edges.csv", "new.csv", "-o", "n.npy")
     assert code == 1 and "would match as whole numbers" in err
+
+
+def test_lists_written_as_text_are_refused(here: Path) -> None:
+    for cell in ("[0.13, {i}.25]", "['a', 'b{i}']"):
+        frame().assign(odd=[cell.format(i=i % 7) for i in range(N)]).to_csv("n.csv", index=False)
+        with pytest.raises(InputError, match=r"'odd' holds lists written as text.*Parquet.*roles=\{'odd': 'text'\}"):
+            read_graph("edges.csv", "n.csv", label="kind")
+        assert read_graph("edges.csv", "n.csv", label="kind", roles={"odd": "text"}).n_features > 1
+
+
+def test_ids_in_quotes_say_how_they_would_match(here: Path) -> None:
+    frame().assign(id=[f"'{i}'" for i in range(N)]).to_csv("n.csv", index=False)
+    with pytest.raises(InputError, match="40 of them would match without the quotes around them"):
+        read_graph("edges.csv", "n.csv", label="kind")
+
+
+def test_labels_that_name_no_classes_are_told(here: Path, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    frame().assign(label=np.arange(N) / 7).to_csv("many.csv", index=False)
+    with caplog.at_level(logging.WARNING, "tuplet"):
+        assert read_graph("edges.csv", "many.csv").n_classes == N
+    assert "label column 'label' has 40 classes on 40 nodes" in caplog.text
+    frame().assign(label="only").to_csv("one.csv", index=False)
+    code, _, err = run("embed", "edges.csv", "-f", "one.csv", "-q", "-o", "v.parquet")
+    assert code == 0, err  # the number of groups is found, as without labels
+    code, out, err = run("cluster", "v.parquet", "-f", "one.csv", "-k", "2")  # ids 0, 1, .. and no graph
+    assert code == 0 and "marked by" in out, err
+    frame().assign(label="").to_csv("none.csv", index=False)
+    code, _, err = run("classify", "v.parquet", "-g", "edges.csv", "-f", "none.csv")
+    assert code == 1 and "the label column holds none" in err

@@ -66,7 +66,7 @@ def build(method: str, params: dict[str, Any], graph: Graph, *, seed: int, devic
     """The estimator; where it wants the number of clusters and none was typed, the number of classes."""
     from tuplet.models.registry import make_estimator, method_class
 
-    if method_class(method).clusters and "n_clusters" not in params and graph.n_classes:
+    if method_class(method).clusters and "n_clusters" not in params and graph.n_classes > 1:
         params = {**params, "n_clusters": graph.n_classes}
     return make_estimator(method, **{"seed": seed, "device": device} | params)
 

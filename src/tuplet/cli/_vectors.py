@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,7 +38,7 @@ def graph_and_vectors(path: str, graph: str | None, how: Options) -> tuple[Graph
     table = read_vectors(path)
     if graph is None:
         g = _without_edges(path, table, how)
-        return g, in_node_order(table, g)
+        return g, in_node_order(replace(table, metadata={**table.metadata, "graph": None}), g)  # ids alone can tell
     if not is_edge_list(graph) or "features" in how:
         g = load_graph(graph, how)
         return g, in_node_order(table, g)

@@ -71,7 +71,9 @@ def cluster(
     g, table = graph_and_vectors(vectors, graph, how)
     y, note = unseen_labels(g, table)
     z, runs = table.z, range(seed, seed + seeds)
-    wanted = k or g.n_classes or None  # labels that were seen still say how many classes there are
+    wanted = k or (
+        g.n_classes if g.n_classes > 1 else None
+    )  # labels that were seen still say how many classes there are
     with progress_bars(quiet) as progress:
         summary = repeat(
             each(lambda s: cluster_nodes(z, g, wanted, seed=s, unit_rows=not plain_rows, y=y), runs, progress), runs
@@ -169,9 +171,10 @@ def classify(
     if out is not None:
         check_table_path(out)
     g, table = graph_and_vectors(vectors, graph, how)
-    if g.y is None:
+    if g.y is None or not (g.y >= 0).any():
+        none = "" if g.y is None else ", and the label column holds none"
         raise InputError(
-            "Classification needs labels. Give --labels FILE, or --label NAME for a column of --features."
+            f"Classification needs labels{none}. Give --labels FILE, or --label NAME for a column of --features."
         )
     y, note = unseen_labels(g, table)
     left = (y >= 0).any()

@@ -256,8 +256,6 @@ def adjacency(
     if loops.any():
         log.info("dropped %d self loops", int(loops.sum()))
         keep &= ~loops
-        if not keep.any():
-            log.warning("every edge is a self loop, so none is left. Are the right columns taken for the ends?")
     if not keep.all():
         sources, targets = sources[keep], targets[keep]
         weights = None if weights is None else weights[keep]

@@ -138,6 +138,7 @@ def would_match(ids: Any, others: Any) -> str:
     for way, change in (
         ("without the blanks around them", pc.utf8_trim_whitespace),
         ("as whole numbers (7, not 007 or 7.0)", _number_like),
+        ("without the quotes around them", lambda side: pc.utf8_trim(side, " '\"")),
         ("in lower case", lambda side: pc.utf8_lower(pc.utf8_trim_whitespace(side))),
     ):
         count = pc.sum(pc.is_in(change(one), value_set=change(two))).as_py() or 0

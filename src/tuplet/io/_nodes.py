@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tuplet")
 
+MANY_LABELS = 20  # from so many on, labels that nearly all differ are told
 UNMATCHED = ("error", "keep", "drop")
 
 
@@ -250,6 +251,9 @@ def node_labels(
             f"{would_match(unknown, order)} Remove these rows, or say {option('unmatched', 'drop')} to ignore them."
         )
     codes, names = table.classes()
+    found, known = len(np.unique(codes[codes >= 0])), int((codes >= 0).sum())
+    if known >= MANY_LABELS and found > known / 2:
+        log.warning("label column %r has %d classes on %d nodes. Does it name classes?", table.label, found, known)
     y = np.full(len(order), -1, dtype=np.int64)
     y[rows[rows >= 0]] = codes[rows >= 0]
     return y, names

@@ -136,6 +136,11 @@ def _text_role(name: str, column: Any, missing: Any) -> Found:
         return "out:id", "left out: hashes or ids, different in every row"
     if (found := _text_of_numbers(name, column, known, levels)) is not None:
         return found
+    if read.share_matching(column, r"^\s*\[.*\]\s*$") > 0.95:
+        raise InputError(
+            f"Column {name!r} holds lists written as text, such as {known[0].as_py()[:40]!r}. Save the table as "
+            f"Parquet or JSON lines, which have lists; or say {option('roles', {name: 'text'})}."
+        )
     if (mark := _mark(known)) is not None:
         return f"tokens:{mark}", f"split at {mark!r}"
     several = pc.mean(pc.list_value_length(read.words(known))).as_py() or 0
