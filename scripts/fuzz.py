@@ -26,7 +26,8 @@ from pathlib import Path
 os.environ |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # the inputs are small, and a worker has one core
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fuzz_kinds import KINDS, Kind
+from fuzz_graph import Kind
+from fuzz_kinds import KINDS
 from fuzz_mutations import damage
 from fuzz_workers import Outcome, run_all
 
@@ -101,11 +102,15 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--kind", default="", help=f"one of: {', '.join(kind.name for kind in KINDS)}")
+    parser.add_argument(
+        "--kind",
+        default="",
+        help=f"a kind, or several with + between them: of {', '.join(kind.name for kind in KINDS)}",
+    )
     parser.add_argument("--only", type=int, help="run this case alone, in this process, and show its traceback")
     parser.add_argument("--out", type=Path, help="a folder for fuzz.md, the table, and fuzz.json, what was bad")
     options = parser.parse_args()
-    kinds = [kind for kind in KINDS if options.kind in ("", kind.name)]
+    kinds = [kind for kind in KINDS if options.kind == "" or kind.name in options.kind.split("+")]
     if options.only is not None:
         again(options.seed, options.only, kind_of(options.only, kinds))
         return

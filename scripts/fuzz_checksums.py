@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from tuplet import InputError
-from tuplet._files import DAMAGE, file_sum
+from tuplet._files import DAMAGE, file_sum, json_sum
 from tuplet.filters.content import keep
 from tuplet.training.checkpoint import _content_sum
 
@@ -30,13 +30,13 @@ def _graph(meta: Path) -> None:
         path = meta.parent / f"{name}.npy"
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         entry |= {"blake2b": file_sum(path), "dtype": array.dtype.str, "shape": list(array.shape)}
-    meta.write_text(json.dumps(value))
+    meta.write_text(json.dumps({**value, "sum": json_sum(value)}))
 
 
 def _model(meta: Path) -> None:
     value = json.loads(meta.read_text())
     value["weights"] = file_sum(meta.parent / "weights.safetensors")
-    meta.write_text(json.dumps(value))
+    meta.write_text(json.dumps({**value, "sum": json_sum(value)}))
 
 
 def _checkpoint(file: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
-import scipy.sparse as sp
+from fuzz_graph import Kind, small_graph
+from fuzz_states import STATES, expect_same
 
 import tuplet
 from tuplet.filters import GraphFilter
@@ -22,27 +22,6 @@ from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.npz import read_npz, write_npz
 from tuplet.io.vectors import read_vectors, write_vectors
-
-
-@dataclass(frozen=True)
-class Kind:
-    """`make(folder)` writes good files, `read(folder / path)` reads them, the pattern `damaged` says which suffer."""
-
-    name: str
-    path: str
-    make: Callable[[Path], Any]
-    read: Callable[[Path], Any]
-    damaged: str = "**/*"
-
-
-def _graph(*, sparse: bool = False) -> Graph:
-    rng = np.random.default_rng(0)
-    adjacency = sp.random_array((40, 40), density=0.1, rng=rng, format="csr")
-    x: Any = rng.normal(size=(40, 6)).astype(np.float32)
-    x = sp.csr_array(np.where(x > 0, x, 0)) if sparse else x
-    ids = np.array([f"n{i:02}" for i in range(40)])
-    names = tuple(f"f{i}" for i in range(6))
-    return Graph.from_scipy(adjacency, x, rng.permutation(np.arange(40) % 3), feature_names=names).with_(ids=ids)
 
 
 _ROWS = "".join(f"n{i % 40:02},n{(i * 7 + 3) % 40:02},{i / 8}\n" for i in range(80))
@@ -58,6 +37,11 @@ def _csv(folder: Path) -> None:
 
 def _gz(folder: Path) -> None:
     (folder / "edges.csv.gz").write_bytes(gzip.compress(_EDGES.encode()))
+
+
+def _zst(folder: Path) -> None:
+    with pa.CompressedOutputStream(str(folder / "edges.csv.zst"), "zstd") as file:
+        file.write(_EDGES.encode())
 
 
 def _edge_table() -> Any:
@@ -83,13 +67,13 @@ def _read_npz(path: Path) -> None:
 
 def _model(method: Callable[[], Any]) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
-        method().fit(_graph()).save(folder / "model")
+        method().fit(small_graph()).save(folder / "model")
 
     return make
 
 
 def _load(folder: Path) -> None:
-    tuplet.load(folder).transform(_graph())
+    tuplet.load(folder).transform(small_graph())
 
 
 def _checkpoint(folder: Path) -> None:
@@ -97,7 +81,9 @@ def _checkpoint(folder: Path) -> None:
 
 
 def _train(folder: Path, *, resume: bool) -> None:
-    tuplet.DMATi((8, 4), max_steps=3, batch_size=16, device="cpu").fit(_graph(), checkpoint=folder, resume=resume)
+    tuplet.DMATi((8, 4), max_steps=3, batch_size=16, device="cpu").fit(
+        small_graph(), checkpoint=folder, resume=resume
+    )
 
 
 def _convert(path: Path) -> None:
@@ -142,7 +128,7 @@ def _prepare_by_model(folder: Path) -> None:
 
 def _vectors_as(name: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
-        write_vectors(folder / name, np.eye(40, 5), _graph(), cluster=np.arange(40) % 4)
+        write_vectors(folder / name, np.eye(40, 5), small_graph(), cluster=np.arange(40) % 4)
 
     return make
 
@@ -163,11 +149,15 @@ def _read_graph_toml(path: Path) -> None:
 
 def _cached_rows(folder: Path) -> None:
     (folder / "rows").mkdir()
-    _from_cache(folder / "rows")
+    np.save(folder / "truth.npy", _from_cache(folder / "rows"))
 
 
-def _from_cache(folder: Path) -> None:
-    GraphFilter(ppr(0.5), tol=0.1, device="cpu").transform(_graph(), cache=folder)
+def _from_cache(folder: Path) -> Any:
+    return GraphFilter(ppr(0.5), tol=0.1, device="cpu").transform(small_graph(), cache=folder)
+
+
+def _right_from_cache(folder: Path) -> None:
+    expect_same(_from_cache(folder), folder.parent / "truth.npy")
 
 
 def _bench_rows(folder: Path) -> None:
@@ -189,23 +179,26 @@ KINDS = [
     Kind("csv", "edges.csv", _csv, lambda path: tuplet.read_graph(path, path.parent / "nodes.csv")),
     Kind("csv convert", "edges.csv", _csv, _convert),
     Kind("csv.gz", "edges.csv.gz", _gz, tuplet.read_graph),
+    Kind("csv.zst", "edges.csv.zst", _zst, tuplet.read_graph),
     Kind("parquet", "e.parquet", lambda folder: pq.write_table(_edge_table(), folder / "e.parquet"),
          tuplet.read_graph),
     Kind("arrow", "e.feather", lambda folder: feather.write_feather(_edge_table(), str(folder / "e.feather")),
          tuplet.read_graph),
-    Kind("npz", "g.npz", lambda folder: write_npz(_graph(), folder / "g.npz"), _read_npz),
-    Kind("store", "g", lambda folder: save_graph(_graph(), folder / "g"), _open_and_use),
-    Kind("store, sparse", "g", lambda folder: save_graph(_graph(sparse=True), folder / "g"), _open_and_use),
+    Kind("npz", "g.npz", lambda folder: write_npz(small_graph(), folder / "g.npz"), _read_npz),
+    Kind("store", "g", lambda folder: save_graph(small_graph(), folder / "g"), _open_and_use),
+    Kind("store, sparse", "g", lambda folder: save_graph(small_graph(sparse=True), folder / "g"), _open_and_use),
     Kind("model", "model", _model(lambda: tuplet.DMATi((8, 4), max_steps=2)), _load),
     Kind("model, self", "model", _model(lambda: tuplet.SelfDMAT(3, max_steps=2, layers=(8, 4), n_init=2)), _load),
     Kind("checkpoint", "run", _checkpoint, lambda folder: _train(folder, resume=True)),
     Kind("preparation, graph", "g", _prepared, _prepare_by_graph, "g/meta.json"),
     Kind("preparation, model", "model", _prepared, _prepare_by_model, "model/*"),
     Kind("filtered rows", "rows", _cached_rows, _from_cache),
+    Kind("filtered rows, own sums", "rows", _cached_rows, _right_from_cache, "rows/*", truth=True),
     Kind("vectors parquet", "v.parquet", _vectors_as("v.parquet"), read_vectors),
     Kind("vectors npy", "v.npy", _vectors_as("v.npy"), read_vectors),
     Kind("vectors csv", "v.csv", _vectors_as("v.csv"), read_vectors),
     Kind("graph toml", "graph.toml", _graph_toml, _read_graph_toml, "graph.toml"),
     Kind("bench toml", "spec.toml", _bench_spec, _read_spec),
     Kind("bench rows", "rows.jsonl", _bench_rows, _read_bench_rows, "rows.jsonl"),
+    *STATES,
 ]  # fmt: skip

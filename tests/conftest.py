@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tuplet._files import json_sum
 from tuplet.graph import Graph
 
 
@@ -87,3 +90,8 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "vectors.parquet"
     write_vectors(path, make_estimator("FilterSVD").fit_transform(graph), graph.node_ids)
     return path
+
+
+def write_json(file: Path, value: dict[str, Any]) -> None:
+    """A table as JSON, its own checksum made to fit: its content must be judged."""
+    file.write_text(json.dumps({**value, "sum": json_sum(value)}))

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
 import tuplet
-from tests.conftest import random_graph
+from tests.conftest import random_graph, write_json
 from tuplet._check import InputError
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator
@@ -320,7 +320,7 @@ def test_damage_of_a_model_is_an_input_error(name: str, tmp_path: Path) -> None:
     cases += [good | {key: value} for key in good for value in (None, [], {"a": 1}, "x", -1, 10**12, [10**12] * 3)]
     cases += [good | {"params": good["params"] | {key: 10**12}} for key in good["params"]]
     for case in cases:
-        file.write_text(json.dumps(case))
+        write_json(file, case)
         try:
             assert tuplet.load(tmp_path / "m").n_features_in_ == 7
         except InputError as error:
@@ -447,7 +447,7 @@ def test_a_new_method_is_one_class_and_one_registration(tmp_path: Path) -> None:
 def test_only_registered_classes_are_loaded(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted("SSGC")[0].save(tmp_path / "m")
     file = tmp_path / "m" / "model.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"class": path}))
+    write_json(file, json.loads(file.read_text()) | {"class": path})
     imported: list[str] = []
     monkeypatch.setattr("importlib.import_module", lambda name: imported.append(name))
     with pytest.raises(InputError, match="not one of tuplet's methods"):

@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import tuplet
+from tests.conftest import write_json
 from tuplet import InputError
 from tuplet.bench.rows import done_keys, read_rows
 from tuplet.graph.synth import block_model
@@ -85,7 +86,7 @@ def test_a_preparation_of_odd_values_is_refused(prepared: Path, where: tuple[Any
         holder = holder[key]
     assert where[-1] in holder or isinstance(holder, list)
     holder[where[-1]] = value
-    file.write_text(json.dumps(meta))
+    write_json(file, meta)
     with pytest.raises(InputError) as caught:
         use(prepared)
     assert "\n" not in str(caught.value)
@@ -98,7 +99,7 @@ def test_a_graph_of_odd_sizes_is_refused(tmp_path: Path, name: str, value: Any) 
     x = sp.csr_array(np.eye(12, dtype=np.float32))
     folder = save_graph(tuplet.Graph.from_scipy(sp.csr_array(np.ones((12, 12))), x), tmp_path / "g")
     meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps({**meta, name: value}))
+    write_json(folder / "meta.json", {**meta, name: value})
     with pytest.raises(InputError, match="damaged"):
         open_graph(folder)
 
@@ -107,7 +108,7 @@ def test_a_preparation_without_columns_is_refused_where_it_is_used(prepared: Pat
     file = prepared / "g" / "meta.json"
     meta = json.loads(file.read_text())
     meta["preparation"]["columns"] = []
-    file.write_text(json.dumps(meta))
+    write_json(file, meta)
     with pytest.raises(InputError, match="no column"):
         use(prepared)
 
@@ -118,7 +119,7 @@ def test_a_model_of_odd_numbers_is_refused(tmp_path: Path, value: Any) -> None:
     tuplet.SelfDMAT(2, max_steps=1, layers=(4, 2), n_init=1).fit(graph).save(tmp_path / "m")
     meta = json.loads((tmp_path / "m" / "model.json").read_text())
     meta["numbers"] = dict.fromkeys(meta["numbers"], value)
-    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    write_json(tmp_path / "m" / "model.json", meta)
     with pytest.raises(InputError, match="damaged"):
         tuplet.load(tmp_path / "m").transform(graph)
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import tuplet
-from tests.conftest import anywhere, random_graph
+from tests.conftest import anywhere, random_graph, write_json
 from tuplet._check import InputError
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import heat, ppr
@@ -99,7 +99,7 @@ def test_a_damaged_model_is_reported(damage: str, small_graph: Graph, tmp_path: 
         meta["layers"] = [7, 8, 5]
     else:
         del meta[damage]
-    file.write_text(json.dumps(meta))
+    write_json(file, meta)
     with pytest.raises(InputError, match=r"damaged|do not fit"):
         load(tmp_path / "m")
 

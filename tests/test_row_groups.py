@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from tests.conftest import Run
+from tests.conftest import Run, write_json
 from tests.test_engines import tasks_run_here
 from tuplet import DMATi, Graph, GraphFilter, InputError, SelfDMAT
 from tuplet.engines.workers import Team
@@ -285,7 +285,7 @@ def test_damage_is_one_error_and_no_restart(tmp_path: Path) -> None:
     store = save_graph(graph_of("plain"), tmp_path / "g")
     meta = json.loads((store / "meta.json").read_text())
     meta["arrays"]["x"]["blake2b"] = "0" * 32
-    (store / "meta.json").write_text(json.dumps(meta))
+    write_json(store / "meta.json", meta)
     done = subprocess.run(words(store, tmp_path / "r.npy"), capture_output=True, text=True, timeout=150)
     assert done.returncode == 1 and done.stderr.count("another checksum") == 1, done.stderr
     assert not (tmp_path / "r.npy").exists()

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import tuplet
-from tests.conftest import random_graph
+from tests.conftest import random_graph, write_json
 from tuplet import InputError
 from tuplet._files import file_sum, locked
 from tuplet.models.dmat import DMATi
@@ -30,7 +30,7 @@ def saved(tmp_path: Path) -> Path:
 
 def change(folder: Path, **values: Any) -> None:
     file = folder / "model.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    write_json(file, json.loads(file.read_text()) | values)
 
 
 def replace_weights(folder: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -204,6 +204,6 @@ def test_a_parameter_of_another_kind_is_damage(tmp_path: Path, name: str, value:
     tuplet.SelfDMAT(3, max_steps=2, layers=(8, 4)).fit(random_graph()).save(tmp_path / "m")
     meta = json.loads((tmp_path / "m" / "model.json").read_text())
     meta["params"][name] = value
-    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    write_json(tmp_path / "m" / "model.json", meta)
     with pytest.raises(InputError, match=rf"damaged .*{name}="):
         tuplet.load(tmp_path / "m")

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import tuplet.io.folder as module
-from tests.conftest import Run, random_graph
+from tests.conftest import Run, random_graph, write_json
 from tuplet import Graph, InputError, load_dataset
 from tuplet._files import file_sum
 from tuplet.io import _content
@@ -75,7 +75,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def _edit(path: Path, **changes: Any) -> None:
     meta = json.loads(path.read_text())
-    path.write_text(json.dumps(meta | changes))
+    write_json(path, meta | changes)
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_sparse_features_that_do_not_fit_are_named(tmp_path: Path, part: str) ->
     np.save(folder / f"{part}.npy", array)
     meta = json.loads((folder / "meta.json").read_text())
     meta["arrays"][part] |= {"shape": list(array.shape), "blake2b": file_sum(folder / f"{part}.npy")}
-    (folder / "meta.json").write_text(json.dumps(meta))
+    write_json(folder / "meta.json", meta)
     with pytest.raises(InputError, match=r"sparse features|damaged"):
         open_graph(folder, check=True)
 
@@ -189,7 +189,7 @@ def made_to_fit(place: Path, name: str) -> None:
     """Write the checksum of the changed file into meta.json."""
     meta = json.loads((place / "meta.json").read_text())
     meta["arrays"][name]["blake2b"] = module.file_sum(place / f"{name}.npy")
-    (place / "meta.json").write_text(json.dumps(meta))
+    write_json(place / "meta.json", meta)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_arrays_of_another_byte_order_are_refused(tmp_path: Path) -> None:
     np.save(folder / "indptr.npy", array.astype(">i8"))
     meta = json.loads((folder / "meta.json").read_text())
     meta["arrays"]["indptr"]["dtype"] = ">i8"
-    (folder / "meta.json").write_text(json.dumps(meta))
+    write_json(folder / "meta.json", meta)
     with pytest.raises(InputError, match="byte order"):
         open_graph(folder)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -176,6 +177,16 @@ def file_sum(path: Path, told: Callable[[int], None] | None = None) -> str:
     return digest.hexdigest()
 
 
+def json_sum(value: Mapping[str, Any]) -> str:
+    """blake2b (16 bytes) of what a table is as JSON, whatever the order of its keys, but for its own key "sum".
+
+    >>> json_sum({"a": (1, 2), "b": 0.5}) == json_sum({"b": 0.5, "a": [1, 2], "sum": "7f"})
+    True
+    """
+    plain = json.loads(json.dumps({name: entry for name, entry in value.items() if name != "sum"}))
+    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def write_header(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """The header of an .npy file, rows first."""
     npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
@@ -211,11 +222,19 @@ def placed(folder: Path, arrays: Mapping[str, Any]) -> dict[str, str]:
         path = file_of(array)
         if path is None:
             path = (folder / f"of-{name}.npy").resolve()
-            if not path.exists():  # it has its name only when it is whole, and the folder belongs to this content
+            if not _holds(path, array):
                 with new_file(path) as partial:
                     save_array(partial, array)
         places[name] = str(path)
     return places
+
+
+def _holds(path: Path, array: Any) -> bool:
+    """Whether the .npy file `path` is there and has the bytes of `array`."""
+    try:
+        return path.exists() and content_key("", [open_array(path)]) == content_key("", [array])
+    except DAMAGE:
+        return False
 
 
 def file_of(array: Any) -> Path | None:

@@ -77,14 +77,15 @@ def _by_groups(
     from tuplet.engines.launch import check_launch, launch
     from tuplet.engines.workers import started_as_worker
     from tuplet.filters.row_groups import check_groups
-    from tuplet.io.folder import read_meta
+    from tuplet.io.folder import n_nodes_in, read_meta
 
     machines, head, restarts = where
     check_launch(groups, machines, head)
     if not Path(graph).is_dir():
         raise InputError(f"--groups needs a graph folder, got {graph}. Make one with `tuplet convert`.")
     meta = read_meta(Path(graph))
-    check_groups(model.graph_filter_, int(meta["nodes"]), groups)
+    nodes = n_nodes_in(Path(graph))
+    check_groups(model.graph_filter_, nodes, groups)
     file = Path(partition) if partition not in (None, "metis") else None
     if partition == "metis":
         file = out.with_name(f".{out.name}.{groups}-groups-{_content(meta)}.npy")
@@ -92,7 +93,7 @@ def _by_groups(
         _work(model, graph, out, file, memory, quiet)
         return
     if file is not None:
-        _check_partition(file, graph, int(meta["nodes"]), groups, make=partition == "metis")
+        _check_partition(file, graph, nodes, groups, make=partition == "metis")
     code = launch(["tuplet.cli", *sys.argv[1:]], groups, machines=machines, head=head, restarts=restarts)
     if partition == "metis" and not code and file is not None:
         file.unlink(missing_ok=True)

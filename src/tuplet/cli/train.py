@@ -86,8 +86,9 @@ def _checked(
     """The unfitted model, the rows as a memory map and the labels."""
     import numpy as np
 
-    from tuplet._check import check_labels
-    from tuplet._files import DAMAGE
+    from tuplet._check import check_finite, check_labels
+    from tuplet._files import DAMAGE, open_array
+    from tuplet.engines.workers import started_as_worker
     from tuplet.models.dmat import MetricEstimator
     from tuplet.models.registry import make_estimator
 
@@ -95,12 +96,14 @@ def _checked(
     if not isinstance(model, MetricEstimator):
         raise InputError(f"{name} does not train an encoder on filtered rows. DMAT-i, DMAT and DMT do.")
     try:
-        data = np.load(rows, mmap_mode="r", allow_pickle=False)
-        classes = None if labels is None else np.load(labels, allow_pickle=False)
+        data = open_array(rows)
+        classes = None if labels is None else open_array(labels)
     except DAMAGE as error:
         raise InputError(f"ROWS and --labels must be readable .npy files ({error}).") from None
     if data.ndim != 2 or data.dtype not in (np.float32, np.float16):
         raise InputError(f"{rows} holds {data.dtype} {data.shape}. Rows are float32 or float16, one a node.")
+    if not started_as_worker():  # who started the workers has looked
+        check_finite(f"{rows}", data)
     if (classes is not None) != model.needs_labels:
         wants = "needs --labels FILE.npy" if model.needs_labels else "reads no labels: leave --labels out"
         raise InputError(f"{name} {wants}.")

@@ -2,20 +2,23 @@
 
 Beside `out.npy` lies the folder `out.npy.parts` while the work goes on. It holds
   in-000.npy ..    X cut into blocks of columns, one file a block (only where X is a memory map that does not fit)
-  done-000.npy ..  filtered blocks, each renamed into place when it is whole, its checksum in done-000.sum
+  done-000.npy ..  filtered blocks, each renamed into place when it is whole
 and at the end the blocks are joined, row by row, into `out.npy.parts/out.npy`, which is then moved to `out.npy`.
-Every file is written from front to back, so its length tells where to go on after a kill. `job.json` says which
-filter, graph and features the parts belong to; parts of another job are thrown away.
+A block has its checksum beside it (done-000.sum): after a kill, those that are whole and unharmed are taken, others are
+made again. `job.json` says which filter, graph and features the parts belong to; those of another job are thrown away.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +103,8 @@ def run_job(job: DiskJob, engine: Engine, tick: Tick) -> NDArray[Any]:
             _read_ahead(job.part("in", first + job.columns))
             block = engine(first, job.width(first), lambda part, i=i: tick((i + part) / blocks))  # type: ignore[misc]
             write_block(job.part("done", first), block, job.dtype)
-        job.part("in", first).unlink(missing_ok=True)
+        for suffix in (".npy", ".sum"):
+            job.part("in", first).with_suffix(suffix).unlink(missing_ok=True)
         tick((i + 1) / blocks)
     _join(job)
     return finish(job)
@@ -129,15 +133,15 @@ def finish(job: DiskJob) -> NDArray[Any]:
 def resumed(job: DiskJob) -> DiskJob:
     """The job with the block width of its earlier run, where one was stopped and that width still fits."""
     note = _read_note(job)
-    before = int(note.get("columns", 0))
+    before = note.get("columns")
     same = {**note, "columns": 0} == {"key": job.key, "n": job.n, "f": job.f, "columns": 0}
-    return replace(job, columns=before) if same and before <= job.columns + 16 else job
+    return replace(job, columns=before) if same and type(before) is int and 0 < before <= job.columns + 16 else job
 
 
 def _read_note(job: DiskJob) -> dict[str, Any]:
     try:
         return dict(json.loads((job.folder / "job.json").read_text()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 
@@ -160,19 +164,40 @@ def open_job(job: DiskJob) -> None:
 def split_columns(job: DiskJob, x: NDArray[Any], tick: Tick) -> None:
     """Cut the memory map `x` into one file for each block of columns, reading it once from front to back."""
     todo = [first for first in job.firsts if not is_good(job.part("done", first))]
-    files = {first: _Appender(job.part("in", first), (job.n, job.width(first)), x.dtype) for first in todo}
+    if all(is_good(job.part("in", first)) for first in todo):
+        return
     step = max(1, _CHUNK // max(1, x[:1].nbytes))
-    begin = min((file.rows for file in files.values()), default=job.n)
-    try:
-        for start in range(begin, job.n, step):
+    with ExitStack() as stack:
+        files = {
+            first: stack.enter_context(_new_rows(job.part("in", first), (job.n, job.width(first)), x.dtype))
+            for first in todo
+        }
+        for start in range(0, job.n, step):
             chunk = np.asarray(x[start : start + step])
-            for first, file in files.items():
-                file.append(start, chunk[:, first : first + job.columns])
+            for first, write in files.items():
+                write(chunk[:, first : first + job.columns])
             forget_pages(x)
             tick(min(1.0, (start + step) / job.n))
-    finally:
-        for file in files.values():
-            file.close()
+
+
+@contextmanager
+def _new_rows(path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Callable[[NDArray[Any]], None]]:
+    """A function that appends rows to the new .npy file `path`; at the end its checksum is written beside it."""
+    note, digest = path.with_suffix(".sum"), hashlib.blake2b(digest_size=16)  # as `file_sum` has it
+    note.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        header = io.BytesIO()
+        write_header(header, shape, dtype)
+        digest.update(header.getvalue())
+        file.write(header.getvalue())
+
+        def write(rows: NDArray[Any]) -> None:
+            data = np.ascontiguousarray(rows).data
+            digest.update(data)
+            file.write(data)
+
+        yield write
+    note.write_text(digest.hexdigest())
 
 
 def read_part(job: DiskJob) -> Any:
@@ -218,13 +243,13 @@ def write_block(path: Path, block: Block, dtype: np.dtype[Any]) -> None:
 
 
 def is_good(path: Path) -> bool:
-    """Whether a filtered block is there and has the bytes that were written; else it is filtered again."""
+    """Whether a block is there and has the bytes that were written; else it is made again."""
     if not path.exists():
         return False
     note = path.with_suffix(".sum")
-    if note.exists() and note.read_text() == file_sum(path):
+    if note.exists() and note.read_bytes() == file_sum(path).encode():
         return True
-    log.warning("%s is damaged and will be filtered again", path)
+    log.warning("%s is damaged or not whole and will be made again", path)
     return False
 
 
@@ -233,48 +258,14 @@ def _join(job: DiskJob) -> None:
     if len(job.firsts) == 1:
         job.part("done", 0).replace(job.folder / "out.npy")
         return
-    out = _Appender(job.folder / "out.npy", (job.n, job.f), job.dtype)
-    size = job.dtype.itemsize
-    rows = max(1, _CHUNK // (size * job.f))
-    files = [job.part("done", first).open("rb") for first in job.firsts]
-    widths = [job.width(first) for first in job.firsts]
-    try:
-        for file, width in zip(files, widths):
-            read_header(file)
-            file.seek(out.rows * width * size, os.SEEK_CUR)
-        for start in range(out.rows, job.n, rows):
-            count = min(rows, job.n - start)
-            parts = [np.fromfile(file, job.dtype, count * width) for file, width in zip(files, widths)]
-            out.append(start, np.hstack([part.reshape(count, -1) for part in parts]))
-    finally:
+    rows = max(1, _CHUNK // (job.dtype.itemsize * job.f))
+    with ExitStack() as stack:
+        files = [stack.enter_context(job.part("done", first).open("rb")) for first in job.firsts]
+        out = stack.enter_context((job.folder / "out.npy").open("wb"))
+        write_header(out, (job.n, job.f), job.dtype)
         for file in files:
-            file.close()
-        out.close()
-
-
-class _Appender:
-    """An .npy file written from front to back; `rows` is how many whole rows it holds already."""
-
-    def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.row_bytes = shape[1] * dtype.itemsize
-        if not path.exists():
-            fresh = path.with_suffix(".head")
-            with fresh.open("wb") as file:
-                write_header(file, shape, dtype)
-            fresh.replace(path)
-        self.file = path.open("r+b", buffering=0)
-        read_header(self.file)
-        self.header = self.file.tell()
-        self.rows = (path.stat().st_size - self.header) // self.row_bytes
-        self.file.seek(self.header + self.rows * self.row_bytes)
-
-    def append(self, start: int, rows: NDArray[Any]) -> None:
-        """Write `rows` at row `start`, unless they are there already."""
-        if start + len(rows) <= self.rows:
-            return
-        self.file.seek(self.header + start * self.row_bytes)
-        self.file.write(np.ascontiguousarray(rows).data)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
+            read_header(file)
+        for start in range(0, job.n, rows):
+            count = min(rows, job.n - start)
+            parts = [np.fromfile(file, job.dtype, count * job.width(i)) for file, i in zip(files, job.firsts)]
+            out.write(np.ascontiguousarray(np.hstack([part.reshape(count, -1) for part in parts])).data)

@@ -65,7 +65,7 @@ def run_tasks(
     if len(blocks) == 1:
         job.part("done", 0).replace(job.folder / "out.npy")
         return _disk.finish(job)
-    joined = job.folder / "joined.npy"  # not out.npy: whoever appends to that one trusts its length
+    joined = job.folder / "joined.npy"
     with joined.open("wb") as file:
         write_header(file, (job.n, job.f), job.dtype)
         file.truncate(file.tell() + job.bytes)

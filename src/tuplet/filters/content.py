@@ -10,9 +10,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tuplet._files import DAMAGE, content_key, new_file
+from tuplet._files import DAMAGE, content_key, new_file, open_array
 
 log = logging.getLogger("tuplet")
 
@@ -29,11 +27,11 @@ def is_kept(file: Path) -> bool:
         return False
     try:
         told = json.loads(_note(file).read_text())["sum"]
-        if told == content_key("", [np.load(file, mmap_mode="r", allow_pickle=False)]):
+        if told == content_key("", [open_array(file)]):
             return True
-    except DAMAGE:  # no note, or no .npy file any more
+    except (*DAMAGE, RecursionError):  # no note, or no .npy file any more
         pass
-    log.warning("the filtered rows in %s are damaged and will be made again", file)
+    log.warning("the rows in %s are damaged and will be made again", file)
     file.unlink()
     return False
 

@@ -42,7 +42,10 @@ def runs(graph: Graph, groups: int) -> Groups:
 
     bounds = balanced_pieces(graph.indptr, groups).astype(np.int64)
     bounds = np.maximum(bounds, np.arange(groups + 1))  # a hub may be a part's worth: everybody has a row
-    return Groups(np.minimum(bounds, graph.n_nodes - np.arange(groups, -1, -1)))
+    bounds = np.minimum(bounds, graph.n_nodes - np.arange(groups, -1, -1))
+    if (np.diff(bounds) < 1).any():
+        raise InputError("The row pointers of the graph are damaged. Convert the graph again.")
+    return Groups(bounds)
 
 
 def partitioned(member: NDArray[Any], n: int, groups: int) -> Groups:

@@ -29,7 +29,7 @@ from tuplet.filters._operator import make_plan, run_series
 from tuplet.filters._read import Block, checked_map, fill_block, make_reader
 from tuplet.filters._tasks import write_joined
 from tuplet.filters.partition import Groups, partitioned, runs
-from tuplet.filters.row_parts import Part, read_part_of
+from tuplet.filters.row_parts import Part, chosen_rows, copied_rows, read_part_of
 from tuplet.filters.widths import free_width
 from tuplet.graph import Graph, check_size
 from tuplet.rows.unit import unit_lengths, unit_rows_of
@@ -183,12 +183,16 @@ def _reader(graph: Graph, part: Part, unit_rows: bool, team: Team) -> Any:
     x: Any = graph.x
     if x is None:
         raise InputError("The graph has no features to filter. Convert it with --features.")
-    own: Any = x[part.low : part.high]
-    if part.nodes is not None:
-        own = x[part.nodes] if sp.issparse(x) else _Taken(x, part.nodes)
-    if sp.issparse(own):
+    if sp.issparse(x):
+        csr, what = (x.indptr, x.indices, x.data), "the features"
+        if part.nodes is None:
+            pointers, columns, values = copied_rows(csr, part.low, part.high, x.shape[1], what)
+        else:
+            pointers, columns, values = chosen_rows(csr, part.nodes, x.shape[1], what)
+        own: Any = sp.csr_array((values, columns, pointers), shape=(part.high - part.low, x.shape[1]))
         _check_values(own.data, part)
         return make_reader(unit_rows_of(own) if unit_rows else own)
+    own = x[part.low : part.high] if part.nodes is None else _Taken(x, part.nodes)
     try:
         checked_map(own, len(own))
     except InputError as error:

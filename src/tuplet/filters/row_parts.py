@@ -81,11 +81,12 @@ def halo_rows(graph: Graph, groups: int) -> int:
 def _own_csr(spec: GraphFilter, graph: Graph, groups: Groups, nodes: NDArray[np.int64] | None, team: Team) -> Any:
     """Own rows of the adjacency that the filter reads: (indptr from 0, indices, weights), copied from the maps."""
     low, high = int(groups.bounds[team.rank]), int(groups.bounds[team.rank + 1])
-    csr = _run(graph, low, high) if nodes is None else _rows(graph, nodes)
+    stored = (graph.indptr, graph.indices, graph.weights)
+    if nodes is None:
+        csr = copied_rows(stored, low, high, graph.n_nodes, "the graph")
+    else:
+        csr = chosen_rows(stored, nodes, graph.n_nodes, "the graph")
     forget_pages(graph.indices)
-    indices = csr[1]
-    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < graph.n_nodes:
-        raise InputError(f"The rows of group {team.rank} of the graph are damaged. Convert the graph again.")
     if not graph.directed or spec.direction == "out":
         return csr
     from tuplet.kernels.csr import unite
@@ -95,33 +96,46 @@ def _own_csr(spec: GraphFilter, graph: Graph, groups: Groups, nodes: NDArray[np.
     return reverse if spec.direction == "in" else unite(csr, reverse)
 
 
-def _run(graph: Graph, low: int, high: int) -> Any:
-    """The rows `low` to `high` as they lie in the graph."""
-    pointers = np.array(graph.indptr[low : high + 1])
-    if (np.diff(pointers) < 0).any():
-        raise InputError(f"Rows {low} to {high} of the graph are damaged. Convert the graph again.")
-    edges = slice(int(pointers[0]), int(pointers[-1]))
-    weights = None if graph.weights is None else np.array(graph.weights[edges])
-    return pointers - pointers[0], np.array(graph.indices[edges]), weights
+def copied_rows(csr: Any, low: int, high: int, columns: int, what: str) -> tuple[Any, Any, Any]:
+    """Rows `low` to `high` of (indptr, indices, values or None), copied and checked; their indptr is from 0."""
+    indptr, indices, values = csr
+    pointers = np.array(indptr[low : high + 1])
+    first, last = int(pointers[0]), int(pointers[-1])
+    if not 0 <= first <= last <= len(indices) or bool((np.diff(pointers) < 0).any()):
+        raise _damaged(what)
+    own = _in_range(np.array(indices[first:last]), columns, what)
+    return pointers - first, own, None if values is None else np.array(values[first:last])
 
 
-def _rows(graph: Graph, nodes: NDArray[np.int64]) -> Any:
-    """The rows of some nodes, each as it lies in the graph."""
-    starts, counts = np.asarray(graph.indptr[nodes]), np.asarray(graph.indptr[nodes + 1] - graph.indptr[nodes])
-    if (counts < 0).any() or int((starts + counts).max(initial=0)) > len(graph.indices):
-        raise InputError("Rows of the graph are damaged. Convert the graph again.")
+def chosen_rows(csr: Any, nodes: NDArray[np.int64], columns: int, what: str) -> tuple[Any, Any, Any]:
+    """The rows of some nodes of (indptr, indices, values or None), copied and checked."""
+    indptr, indices, values = csr
+    starts, counts = np.asarray(indptr[nodes], np.int64), np.asarray(indptr[nodes + 1] - indptr[nodes], np.int64)
+    inside = int(starts.min(initial=0)) >= 0 and int((starts + counts).max(initial=0)) <= len(indices)
+    if not inside or (counts < 0).any():
+        raise _damaged(what)
     pointers = np.r_[0, np.cumsum(counts)]
-    indices = np.empty(int(pointers[-1]), graph.indices.dtype)
-    weights = None if graph.weights is None else np.empty(len(indices), np.float32)
+    found = np.empty(int(pointers[-1]), indices.dtype)
+    own = None if values is None else np.empty(len(found), values.dtype)
     step = max(1, _CHUNK // max(1, int(counts.mean())))
     for first in range(0, len(nodes), step):
         last = min(len(nodes), first + step)
         to = slice(int(pointers[first]), int(pointers[last]))
         at = np.repeat(starts[first:last] - pointers[first:last], counts[first:last]) + np.arange(to.start, to.stop)
-        indices[to] = graph.indices[at]
-        if weights is not None:
-            weights[to] = graph.weights[at]  # type: ignore[index]
-    return pointers, indices, weights
+        found[to] = indices[at]
+        if own is not None:
+            own[to] = values[at]
+    return pointers, _in_range(found, columns, what), own
+
+
+def _in_range(indices: NDArray[Any], columns: int, what: str) -> NDArray[Any]:
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < columns:
+        raise _damaged(what)
+    return indices
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(f"Rows of {what} are damaged. Convert the graph again.")
 
 
 def _reversed(csr: Any, own: NDArray[np.int64], groups: Groups, team: Team) -> Any:

@@ -238,7 +238,7 @@ def _schema(part: Any) -> pa.Schema:
     else:
         with _reading(part):
             if kind_of(part) == "parquet":
-                with pq.ParquetFile(part) as file:
+                with pq.ParquetFile(part, page_checksum_verification=True) as file:
                     schema = file.schema_arrow
             else:
                 with pa.memory_map(str(part)) as mapped:
@@ -266,7 +266,7 @@ def _file_chunks(part: Path, columns: list[str]) -> Iterator[tuple[float, pa.Tab
     from pyarrow import parquet as pq
 
     if kind_of(part) == "parquet":
-        with pq.ParquetFile(part) as file:
+        with pq.ParquetFile(part, page_checksum_verification=True) as file:
             read, total = 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(batch_size=ROWS, columns=columns):
                 read += batch.num_rows

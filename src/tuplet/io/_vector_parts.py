@@ -70,9 +70,8 @@ def write_parquet(
     if groups is not None:
         fields.append(pa.field("cluster", pa.int64()))
     schema = pa.schema(fields, metadata={"tuplet": json.dumps(info, default=str)})
-    with pq.ParquetWriter(
-        path, schema, use_dictionary=["id", "cluster"]
-    ) as writer:  # of vectors: slow, saves nothing
+    how: Any = {"use_dictionary": ["id", "cluster"], "write_page_checksum": True}  # of vectors: slow, saves nothing
+    with pq.ParquetWriter(path, schema, **how) as writer:
         for part in row_blocks(z, rows.start, rows.stop):
             flat = pa.array(np.ascontiguousarray(z[part], dtype=dtype).ravel())
             columns = [arrow_ids(ids[part]), pa.FixedSizeListArray.from_arrays(flat, z.shape[1])]
@@ -170,7 +169,7 @@ def read_parquet(path: Path) -> tuple[Any, dict[str, Any]]:
     from pyarrow import parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -13,6 +13,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_int, check_out_path
-from tuplet._files import locked, new_file, new_folder
+from tuplet._files import DAMAGE, locked, new_file, new_folder
 from tuplet.engines import Engine, connected
 from tuplet.io._vector_parts import is_parts, read_parquet, vector_files, vector_objects, vectors_of
 from tuplet.io._vector_tasks import parts_before, remove_parts
@@ -110,8 +111,9 @@ def _write(nodes: Engine, items: list[dict[str, Any]], target: Path | str) -> No
 def _open(work: Path, settings: Mapping[str, Any]) -> None:
     """The work folder; one of other vectors or settings is thrown away."""
     note = work / "task.json"
-    if note.exists() and json.loads(note.read_text()) == settings:
-        return
+    with suppress(OSError, ValueError, RecursionError):
+        if json.loads(note.read_text()) == settings:
+            return
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     with new_file(note) as partial:
@@ -139,7 +141,7 @@ def _clustered(
     if len(sample) < n:
         return _settle(nodes, items, work, start.centres[None], n, progress)
     for i, (low, high) in enumerate(pairwise(ends)):
-        _save(work / f"labels-0-{i}.npy", start.labels[None, low:high])
+        _save(work, 0, i, start.labels[None, low:high])
     return np.bincount(start.labels, minlength=k), start.inertia, {"step": 0, "start": 0}
 
 
@@ -150,12 +152,11 @@ def _settle(
     step, ended, done = 0, np.zeros(len(centres), bool), 0.0
     known = work / "state.npz"
     if known.exists():
-        with np.load(known) as state:
-            step, centres, ended = int(state["step"]), state["centres"], state["ended"]
+        step, centres, ended = _read_state(known, centres.shape)
     while True:
         with new_file(known) as partial, partial.open("wb") as file:
             np.savez(file, step=step, centres=centres, ended=ended)
-        for old in work.glob(f"labels-{step - 2}-*.npy"):
+        for old in work.glob(f"labels-{step - 2}-*.npz"):
             old.unlink()
         parts = nodes.map(assign_part, [{**item, "step": step} for item in items])
         sums, counts = (np.sum([part[name] for part in parts], axis=0) for name in ("sums", "counts"))
@@ -183,15 +184,13 @@ def sample_of_part(item: Mapping[str, Any]) -> NDArray[np.float32]:
 def assign_part(item: Mapping[str, Any]) -> dict[str, Any]:
     """Task: the nearest centre of each row of a part, for each start; sums (s, k, d) and counts (s, k) come back."""
     work, step, part = Path(item["work"]), int(item["step"]), int(item["part"])
-    settings = json.loads((work / "task.json").read_text())
-    with np.load(work / "state.npz") as state:
-        centres = state["centres"]
-    rows = _vectors(item)
+    settings, rows = json.loads((work / "task.json").read_text()), _vectors(item)
+    centres = _read_state(work / "state.npz", (None, settings["k"], rows.shape[1]))[1]
     near, sums, counts, squares = zip(*(assigned(rows, one, unit_rows=settings["unit_rows"]) for one in centres))
     labels = np.stack(near)
-    before = work / f"labels-{step - 1}-{part}.npy"
-    moved = (labels != np.load(before)).sum(axis=1) if step else np.full(len(labels), labels.shape[1])
-    _save(work / f"labels-{step}-{part}.npy", labels)
+    before = _labels(work, step - 1, part, labels.shape) if step else np.full_like(labels, -1)
+    moved = (labels != before).sum(axis=1)
+    _save(work, step, part, labels)
     return {"sums": np.stack(sums), "counts": np.stack(counts), "moved": moved, "squares": squares[0]}
 
 
@@ -201,11 +200,12 @@ def write_clusters(item: Mapping[str, Any]) -> None:
     from pyarrow import parquet as pq
 
     source = Path(local_path(item["file"]))
-    table = pq.read_table(source)
-    labels = np.load(Path(item["work"]) / f"labels-{item['step']}-{item['part']}.npy")[int(item["start"])]
+    table = pq.read_table(source, page_checksum_verification=True)
+    labels = _labels(Path(item["work"]), item["step"], item["part"], (None, len(table)))[int(item["start"])]
     table = table.drop_columns([name for name in ("cluster",) if name in table.column_names])
     table = table.append_column("cluster", pa.array(labels.astype(np.int64)))
-    name, how = PurePosixPath(item["file"]).name, {"use_dictionary": ["id", "cluster"]}
+    name = PurePosixPath(item["file"]).name
+    how: Any = {"use_dictionary": ["id", "cluster"], "write_page_checksum": True}
     if is_remote(item["target"]):
         with tempfile.TemporaryDirectory(prefix="tuplet-part-") as folder:
             pq.write_table(table, Path(folder) / name, **how)
@@ -215,9 +215,34 @@ def write_clusters(item: Mapping[str, Any]) -> None:
         pq.write_table(table, partial, **how)
 
 
-def _save(path: Path, labels: NDArray[np.int64]) -> None:
-    with new_file(path) as partial, partial.open("wb") as file:
-        np.save(file, labels.astype(np.int32))
+def _save(work: Path, step: int, part: int, labels: NDArray[np.int64]) -> None:
+    with new_file(work / f"labels-{step}-{part}.npz") as partial, partial.open("wb") as file:
+        np.savez(file, labels=labels.astype(np.int32))  # an archive has checksums
+
+
+def _labels(work: Path, step: int, part: int, shape: tuple[Any, ...]) -> NDArray[np.int32]:
+    """The labels (starts, rows) of a part after a step."""
+    return _read(work / f"labels-{step}-{part}.npz", {"labels": ("i", shape)})[0]
+
+
+def _read_state(file: Path, shape: tuple[Any, ...]) -> tuple[int, NDArray[np.float32], NDArray[np.bool_]]:
+    """The last step that was begun, its centres (starts, k, d), and which starts have ended."""
+    step, centres, ended = _read(file, {"step": ("i", ()), "centres": ("f", shape), "ended": ("b", shape[:1])})
+    return int(step), centres, ended
+
+
+def _read(file: Path, kinds: Mapping[str, tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    """The arrays of an archive, each of a kind and a shape, where None is any size."""
+    try:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:  # NumPy may leave it open
+            found = [arrays[name] for name in kinds]
+    except DAMAGE as error:
+        raise InputError(f"{file} is damaged ({error}). Remove the folder {file.parent} and start again.") from None
+    for array, (name, (kind, shape)) in zip(found, kinds.items()):
+        fits = len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape))
+        if not fits or array.dtype.kind != kind or (kind == "f" and not np.isfinite(array).all()):
+            raise InputError(f"{file} is damaged ({name}). Remove the folder {file.parent} and start again.")
+    return found
 
 
 def _vectors(item: Mapping[str, Any]) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, is_there
-from tuplet._files import DAMAGE, file_sum, new_folder, save_array
+from tuplet._files import DAMAGE, file_sum, json_sum, new_folder, open_array, save_array
 from tuplet._progress import Progress, in_shares
 from tuplet._threads import over
 from tuplet.graph import Graph
@@ -89,8 +89,8 @@ def map_graph(folder: str | os.PathLike[str], *, part: int = 0, parts: int = 1) 
     place = Path(local_path(folder))
     meta = read_meta(place)
     entries = meta["arrays"]
-    _check_sums(place, {name: entries[name] for name in sorted(entries)[part::parts]}, None)
     arrays = {name: _open_array(place, name, entry) for name, entry in entries.items()}
+    _check_sums(place, {name: entries[name] for name in sorted(entries)[part::parts]}, None)
     try:
         sums = [entries[name]["blake2b"] for name in sorted(entries) if name not in ("ids", "y", *_SPLIT)]
         return _graph(meta, arrays), hashlib.blake2b(repr(sums).encode(), digest_size=16).hexdigest()
@@ -144,6 +144,7 @@ def write_meta(
         "label_column": label_column,
         "arrays": entries,
     }
+    meta["sum"] = json_sum(meta)
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 
@@ -164,7 +165,17 @@ def read_meta(folder: Path) -> dict[str, Any]:
         )
     if not valid:
         raise _damaged(folder, "meta.json names no adjacency")
+    if "sum" in meta and meta["sum"] != json_sum(meta):  # not in those of 0.1
+        raise _damaged(folder, "meta.json has another checksum than it says")
     return dict(meta)
+
+
+def n_nodes_in(folder: Path) -> int:
+    """How many nodes the graph in a folder has, by its meta.json alone."""
+    nodes = read_meta(folder).get("nodes")
+    if type(nodes) is not int or nodes < 0:
+        raise _damaged(folder, f"meta.json says {nodes!r} nodes")
+    return nodes
 
 
 def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
@@ -186,8 +197,7 @@ def _open_array(folder: Path, name: str, entry: Any) -> NDArray[Any]:
     path = folder / f"{name}.npy"
     try:
         dtype, shape = np.dtype(entry["dtype"]), tuple(int(size) for size in entry["shape"])
-        empty = 0 in shape
-        array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
+        array = open_array(path)
     except DAMAGE as error:
         raise _damaged(folder, f"{name}.npy: {error}") from None
     allowed = _DTYPES.get(name)

@@ -1,4 +1,4 @@
-"""The steps of a long computation, kept in a folder: each is a file that appears when it is whole.
+"""The steps of a long computation, kept in a folder: each is a file that appears when it is whole, with a checksum.
 
 A run that was killed finds the finished ones and goes on from there. `job.json` says what they belong to.
 """
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tuplet._check import InputError, check_out_path
-from tuplet._files import DAMAGE, open_array, save_array
+from tuplet._files import open_array, save_array
+from tuplet.filters.content import is_kept, keep
 
 log = logging.getLogger("tuplet")
 
@@ -33,7 +34,7 @@ class Steps:
         note, known = folder / "job.json", None
         try:
             known = json.loads(note.read_text())["key"] if note.exists() else None
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             known = "damaged"
         if folder.exists() and known is None and any(folder.iterdir()):
             raise InputError(f"{folder} holds something else than a run of tuplet. Choose another folder.")
@@ -62,18 +63,17 @@ class Steps:
         return np.array(self.rows(name, save))
 
     def rows(self, name: str, make: Callable[[Path], None]) -> Any:
-        """The array `name` as a memory map; `make(path)` writes it where it is not there."""
+        """The array `name` as a memory map; `make(path)` writes it where it is not there, or not as it was written."""
         path = self.folder / f"{name}.npy"
-        if not path.exists():
-            make(path)
-        else:
+        if is_kept(path):
             log.info("going on after %s", path)
-        try:
-            return open_array(path)
-        except DAMAGE as error:
-            raise InputError(f"{path} is damaged ({error}). Remove {self.folder} and start anew.") from None
+        else:
+            make(path)
+            keep(path, open_array(path))
+        return open_array(path)
 
     def drop(self, *names: str) -> None:
         """Remove steps that no later one needs."""
         for name in names:
-            (self.folder / f"{name}.npy").unlink(missing_ok=True)
+            for suffix in (".npy", ".json"):
+                (self.folder / f"{name}{suffix}").unlink(missing_ok=True)

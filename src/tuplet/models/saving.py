@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tuplet import __version__
 from tuplet._check import InputError, check_out_path
-from tuplet._files import DAMAGE, file_sum, locked, new_folder, open_array, save_array
+from tuplet._files import DAMAGE, file_sum, json_sum, locked, new_folder, open_array, save_array
 from tuplet._memory import free_memory
 from tuplet.graph import Graph
 from tuplet.io.remote import check_target, is_remote, local_path, uploaded
@@ -101,7 +101,8 @@ def write_folder(
         known = {"format": FORMAT, **meta, "weights": file_sum(partial / WEIGHTS)}
         if rows is not None:
             known["rows"] = rows(partial)
-        (partial / MODEL).write_text(_json(known), encoding="utf-8")
+        text = _json(known)
+        (partial / MODEL).write_text(_json({**known, "sum": json_sum(json.loads(text))}), encoding="utf-8")
         (partial / WEIGHTS).chmod((partial / MODEL).stat().st_mode)  # safetensors lets nobody else read its files
 
 
@@ -172,7 +173,8 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
             raise InputError(
                 f"The model in {path} has format {meta.get('format')!r}, this version reads {FORMAT}. Update tuplet."
             )
-        if "weights" in meta:  # not in those of 0.1
+        expect("sum" not in meta or meta["sum"] == json_sum(meta), f"{MODEL} is not the file that was saved")
+        if "weights" in meta:  # not in those of 0.1, as the sum
             expect(file_sum(path / WEIGHTS) == meta["weights"], f"{WEIGHTS} is not the file that was saved")
         return meta, _tensors(path / WEIGHTS)
     except FileNotFoundError as error:
