@@ -23,7 +23,6 @@ from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.npz import read_npz, write_npz
 from tuplet.io.vectors import read_vectors, write_vectors
 
-
 _ROWS = "".join(f"n{i % 40:02},n{(i * 7 + 3) % 40:02},{i / 8}\n" for i in range(80))
 _NODES = "".join(f"n{i:02},{i * 1.5},{'red' if i % 3 else 'blue'},{i % 4}\n" for i in range(40))
 _EDGES = f"source,target,weight\n{_ROWS}"

@@ -74,6 +74,13 @@ class Worker:
             hung = self.hung or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF)
             self.words[self.todo.pop(0)] = "hung" if hung else f"died (status {status})"
 
+    def space(self) -> float:
+        """MB of address space that the process has now; 0 when it has ended."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[0]) * resource.getpagesize() / 2**20
+        except OSError:
+            return 0.0
+
     def check_time(self) -> None:
         """Kill a process that says nothing for too long, and does not work either."""
         if time.monotonic() - self.heard > SILENCE:
@@ -114,7 +121,9 @@ def run_all(
             key.data.check_time()
         if time.monotonic() - told > 10:
             told = time.monotonic()
-            tell(f"{sum(len(worker.words) for worker in team)} of {len(todo)} cases, {told - start:.0f} s")
+            space = ", ".join(f"{worker.space():.0f}" for worker in team)
+            cases = sum(len(worker.words) for worker in team)
+            tell(f"{cases} of {len(todo)} cases, {told - start:.0f} s; MB of address space: {space}")
     return {case: word for worker in team for case, word in worker.words.items()}
 
 

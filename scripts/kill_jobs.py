@@ -28,11 +28,16 @@ def resume(folder: Path) -> list[str]:
     return ["--resume"] if (folder / "checkpoint.safetensors").exists() else []
 
 
+def begun(folder: Path) -> list[str]:
+    """--resume where a killed run of SelfDMAT has left its steps."""
+    return ["--resume"] if any(folder.glob("*/job.json")) else []
+
+
 def jobs(inputs: Path) -> list[Job]:
     """All jobs, over the small files in `inputs`."""
     edges, nodes, graph = inputs / "edges.csv", inputs / "nodes.csv", inputs / "graph"
     vectors, model = inputs / "vectors.parquet", inputs / "model"
-    few, seen = inputs / "few", inputs / "few.parquet"
+    few, seen, rows, parts = inputs / "few", inputs / "few.parquet", inputs / "rows.npy", inputs / "parts"
     quick = ["-q", "--device", "cpu", "--set", "n_init=3", "--set", "max_steps=20"]
     short = ["-q", "--device", "cpu", "--set", "batch_size=64"]
     return [
@@ -50,6 +55,13 @@ def jobs(inputs: Path) -> list[Job]:
                                 "--device", "cpu"], ("v.npy",)),
         Job("cluster", lambda f: ["cluster", str(vectors), "-g", str(graph), "-k", "4", "-o", str(f / "c.parquet"),
                                   "-q"], ("c.parquet",)),
+        Job("filter rows", lambda f: ["filter", str(graph), "-o", str(f / "rows.npy"), "-q"], ("rows.npy",)),
+        Job("train rows", lambda f: ["train", str(rows), "-o", str(f / "m"), *short, "--set", "max_steps=60",
+                                     "--every", "7", *resume(f / "m.training")], ("m",)),
+        Job("steps", lambda f: ["embed", str(graph), "-o", str(f / "v.parquet"), "-k", "4", *quick,
+                                "--checkpoint", str(f / "run"), *begun(f / "run")], ("v.parquet",), ("run",)),
+        Job("cluster parts", lambda f: ["cluster", str(parts), "-k", "4", "-o", f"{f}/c/", "-q", "--engine", "local"],
+            ("c",)),
         Job("report", lambda f: ["report", str(seen), "-g", str(few), "-o", str(f / "r.html"), "-q"],
             ("r.html",), share=4),
     ]  # fmt: skip

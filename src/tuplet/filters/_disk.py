@@ -4,8 +4,8 @@ Beside `out.npy` lies the folder `out.npy.parts` while the work goes on. It hold
   in-000.npy ..    X cut into blocks of columns, one file a block (only where X is a memory map that does not fit)
   done-000.npy ..  filtered blocks, each renamed into place when it is whole
 and at the end the blocks are joined, row by row, into `out.npy.parts/out.npy`, which is then moved to `out.npy`.
-A block has its checksum beside it (done-000.sum): after a kill, those that are whole and unharmed are taken, others are
-made again. `job.json` says which filter, graph and features the parts belong to; those of another job are thrown away.
+A block has its checksum beside it (done-000.sum): after a kill, those that are whole and unharmed are taken, others
+are made again. `job.json` says which filter, graph and features the parts belong to; other parts go.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 from tuplet._files import DAMAGE, content_key, new_file, open_array
 
 log = logging.getLogger("tuplet")
+_DAMAGE: tuple[type[Exception], ...] = (*DAMAGE, RecursionError)  # of the note's JSON
 
 
 def keep(file: Path, rows: Any) -> None:
@@ -29,7 +30,7 @@ def is_kept(file: Path) -> bool:
         told = json.loads(_note(file).read_text())["sum"]
         if told == content_key("", [open_array(file)]):
             return True
-    except (*DAMAGE, RecursionError):  # no note, or no .npy file any more
+    except _DAMAGE:  # no note, or no .npy file any more
         pass
     log.warning("the rows in %s are damaged and will be made again", file)
     file.unlink()

@@ -222,7 +222,8 @@ def _save(work: Path, step: int, part: int, labels: NDArray[np.int64]) -> None:
 
 def _labels(work: Path, step: int, part: int, shape: tuple[Any, ...]) -> NDArray[np.int32]:
     """The labels (starts, rows) of a part after a step."""
-    return _read(work / f"labels-{step}-{part}.npz", {"labels": ("i", shape)})[0]
+    (labels,) = _read(work / f"labels-{step}-{part}.npz", {"labels": ("i", shape)})
+    return np.asarray(labels)
 
 
 def _read_state(file: Path, shape: tuple[Any, ...]) -> tuple[int, NDArray[np.float32], NDArray[np.bool_]]:

@@ -36,7 +36,7 @@ class Steps:
             known = json.loads(note.read_text())["key"] if note.exists() else None
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             known = "damaged"
-        if folder.exists() and known is None and any(folder.iterdir()):
+        if known is None and folder.exists() and any(file.suffix != ".tmp" for file in folder.iterdir()):
             raise InputError(f"{folder} holds something else than a run of tuplet. Choose another folder.")
         if resume and known not in (None, key):
             raise InputError(
@@ -63,7 +63,7 @@ class Steps:
         return np.array(self.rows(name, save))
 
     def rows(self, name: str, make: Callable[[Path], None]) -> Any:
-        """The array `name` as a memory map; `make(path)` writes it where it is not there, or not as it was written."""
+        """The array `name` as a memory map; `make(path)` writes it where it is not there, or is damaged."""
         path = self.folder / f"{name}.npy"
         if is_kept(path):
             log.info("going on after %s", path)
