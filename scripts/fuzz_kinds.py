@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ def _gz(folder: Path) -> None:
 def _zst(folder: Path) -> None:
     with pa.CompressedOutputStream(str(folder / "edges.csv.zst"), "zstd") as file:
         file.write(_EDGES.encode())
+
+
+def _json_lines(folder: Path) -> None:
+    (folder / "edges.jsonl").write_text("".join(json.dumps(row) + "\n" for row in _edge_table().to_pylist()))
 
 
 def _edge_table() -> Any:
@@ -179,6 +184,7 @@ KINDS = [
     Kind("csv convert", "edges.csv", _csv, _convert),
     Kind("csv.gz", "edges.csv.gz", _gz, tuplet.read_graph),
     Kind("csv.zst", "edges.csv.zst", _zst, tuplet.read_graph),
+    Kind("json lines", "edges.jsonl", _json_lines, tuplet.read_graph),
     Kind("parquet", "e.parquet", lambda folder: pq.write_table(_edge_table(), folder / "e.parquet"),
          tuplet.read_graph),
     Kind("arrow", "e.feather", lambda folder: feather.write_feather(_edge_table(), str(folder / "e.feather")),
