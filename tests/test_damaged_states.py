@@ -15,6 +15,7 @@ import tuplet
 from tests.conftest import Run, random_graph, write_json
 from tuplet import InputError
 from tuplet._files import file_sum, placed
+from tuplet.bench.spec import load_spec
 from tuplet.engines.workers import Team
 from tuplet.filters import GraphFilter, _disk, partition
 from tuplet.filters.row_groups import filter_by_rows
@@ -227,3 +228,10 @@ def test_damaged_graphs_leave_no_memory_maps(tmp_path: Path) -> None:
         opened(True), opened(False)
     after = sizes()
     assert after[0] == before[0] == 0 and after[1] - before[1] < 2560  # pages: 10 MB
+
+
+def test_a_name_of_settings_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
+    block = f'[[methods]]\nname = "DMAT-i"\nsettings_from = "{"x" * 3000}"\n'
+    (tmp_path / "spec.toml").write_text(f'task = "clustering"\ndatasets = ["cora"]\n{block}')
+    with pytest.raises(InputError, match="There is no"):
+        load_spec(tmp_path / "spec.toml").jobs()

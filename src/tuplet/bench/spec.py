@@ -27,7 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tuplet._check import InputError, check_choice, check_int, check_number
+from tuplet._check import InputError, check_choice, check_int, check_number, is_there
 from tuplet.bench.recipes import merged, recipe_settings
 from tuplet.bench.tasks import TASKS
 from tuplet.bench.toml_file import check_kind, check_names, read_toml
@@ -129,7 +129,7 @@ class Spec:
 def load_spec(path: str | Path) -> Spec:
     """The spec in the TOML file `path`; an unknown key or task is an error that names it."""
     file = Path(path)
-    if not file.is_file():
+    if not (is_there(file) and file.is_file()):
         raise InputError(f"There is no spec {file}. The paper's specs lie in benchmarks/paper/.")
     data, text = read_toml(file)
     for key in data:
@@ -203,7 +203,7 @@ def chosen_name(method: str, usage: str) -> str:
 
 
 def _settings_table(file: Path, method: str, usage: str) -> Mapping[str, Any]:
-    if not file.is_file():
+    if not (is_there(file) and file.is_file()):
         raise InputError(f"There is no {file}, from which the settings of {method} should come.")
     tables = read_toml(file)[0]
     found = tables.get(chosen_name(method, usage), tables.get(method, {}))
