@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -465,3 +466,18 @@ def _stopped_before_the_join(spec: GraphFilter, graph: Graph, out: Path) -> Any:
         _by_tasks(spec, graph, out)
     facts = _tasks.json.loads((out.parent / f"{out.name}.parts" / "task.json").read_text())
     return DiskJob(out, facts["key"], facts["n"], facts["f"], facts["columns"], np.dtype(facts["dtype"]))
+
+
+def test_a_cluster_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """HOME cannot be written: it was told as an output that cannot be."""
+    ray = pytest.importorskip("ray")
+
+    def refused(**options: Any) -> None:
+        raise PermissionError(13, "Permission denied", "/.ray")
+
+    monkeypatch.setattr(ray, "init", refused)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(InputError, match=r"cannot be started here .*HOME"), connected("ray"):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -132,10 +132,16 @@ class RayEngine:
         except (ImportError, RuntimeError, ValueError, self.ray.exceptions.RayError) as error:
             raise InputError(_not_joined(address, error)) from None
         self.folder = tempfile.mkdtemp(prefix="tr-")  # short: Ray's sockets lie below, and their names are limited
-        self.ray.init(
-            address="local", num_cpus=cores(), include_dashboard=False, _temp_dir=self.folder,
-            object_store_memory=2**27, **quiet,
-        )  # fmt: skip
+        try:
+            self.ray.init(
+                address="local", num_cpus=cores(), include_dashboard=False, _temp_dir=self.folder,
+                object_store_memory=2**27, **quiet,
+            )  # fmt: skip
+        except OSError as error:
+            raise InputError(
+                f"A Ray cluster cannot be started here ({_short(error)}). Ray has files in {self.folder}, a token "
+                "in HOME/.ray: set TMPDIR and HOME to folders with room, or RAY_AUTH_MODE=disabled for no token."
+            ) from None
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
