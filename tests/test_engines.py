@@ -228,12 +228,20 @@ def test_vectors_by_tasks_are_those_of_one_process(
     """Filtered rows in a cache, encoded by tasks, written as parts by tasks."""
     monkeypatch.setattr("tuplet.io._vector_tasks.PART_BYTES", 2**13)
     monkeypatch.setattr("tuplet.training.encoder.BLOCK_VALUES", 70 * 100)
-    graph = open_graph(store)
+    graph, told = open_graph(store), {"filter": [0.0], "train": [0.0], "vectors": [0.0], "write": [0.0]}
     model = DMATi((16, 8), max_steps=3, device="cpu", cache=tmp_path / "one").fit(graph)
+
+    def progress(phase: str, part: float) -> None:
+        told[phase].append(part)
+
     with tasks_run_here():
-        other = DMATi((16, 8), max_steps=3, device="cpu", cache=tmp_path / "two", engine="ray").fit(graph)
+        other = DMATi((16, 8), max_steps=3, device="cpu", cache=tmp_path / "two", engine="ray")
+        other.fit(graph, progress=progress)
         assert isinstance(other.embedding_, np.memmap)
-        write_vectors(f"{tmp_path}/parts/", other.embedding_, graph, cluster=np.arange(1000) % 3, engine="ray")
+        groups = np.arange(1000) % 3
+        write_vectors(f"{tmp_path}/parts/", other.embedding_, graph, cluster=groups, engine="ray", progress=progress)
+    assert all(parts == sorted(parts) and parts[-1] == 1 for parts in told.values())
+    assert len(told["vectors"]) > 3 and len(told["write"]) > 3
     assert np.array_equal(model.embedding_, other.embedding_)
     assert len(list((tmp_path / "parts").iterdir())) == 4
     back = read_vectors(tmp_path / "parts")

@@ -52,14 +52,15 @@ class Target:
         if is_store(self.path):
             check_store(str(self.path), estimator.width_on(g), g.node_ids)
 
-    def write(self, made: Made, g: Any, dtype: str, save_model: str | None, with_rows: bool) -> None:
+    def write(self, made: Made, g: Any, dtype: str, save_model: str | None, with_rows: bool, progress: Any) -> None:
         """Write vectors and model."""
         if save_model is not None:
             made.estimator.save(save_model, rows=g if with_rows else None)
         if self.path is not None:
             metadata = {**_made_by(made.estimator), "graph": made.seen["edges"]["graph"], "seen": made.seen}
             engine = getattr(made.estimator, "engine", "local")
-            options = {"cluster": made.cluster, "metadata": metadata, "dtype": dtype, "engine": engine}
+            options = {"cluster": made.cluster, "metadata": metadata, "dtype": dtype}
+            options |= {"engine": engine, "progress": progress}
             write_or_keep(self.path, made.z, made.ids, options)
 
 

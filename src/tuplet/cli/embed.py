@@ -110,7 +110,9 @@ def embed(
         g = load_graph(graph, how, preparation=estimator.preparation_)
         target.check(estimator, g)
         with progress_bars(quiet) as progress:
-            made = _apply(estimator, g, new, how, progress) if rows is None else _of_rows(estimator, g, rows)
+            made = (
+                _apply(estimator, g, new, how, progress) if rows is None else _of_rows(estimator, g, rows, progress)
+            )
     else:
         name = _method.chosen_method(method, labelled="labels" in how, recipe=recipe)
         extras = {
@@ -131,7 +133,8 @@ def embed(
         with progress_bars(quiet) as progress, _saying_how_to_resume(checkpoint):
             _method.fit(estimator, g, progress=progress, checkpoint=checkpoint, resume=resume)
         made = _fitted(estimator, g)
-    target.write(made, g, dtype, save_model, with_rows)
+    with progress_bars(quiet) as progress:
+        target.write(made, g, dtype, save_model, with_rows, progress)
     if rows is not None:
         _forget_file(made.z)
     tell(target, made, g, how, as_json)
@@ -260,7 +263,7 @@ def _apply(estimator: Any, g: Any, new: tuple[Path, Path] | None, how: Options, 
     return Made(nodes.ids, z, None, seen, estimator)
 
 
-def _of_rows(estimator: Any, g: Any, rows: Path) -> Made:
+def _of_rows(estimator: Any, g: Any, rows: Path, progress: Any) -> Made:
     """The vectors of rows that were filtered before, by a saved model."""
     import numpy as np
 
@@ -278,7 +281,7 @@ def _of_rows(estimator: Any, g: Any, rows: Path) -> Made:
     seen = seen_by(g, labels=False)
     if estimator.needs_labels:
         seen["labels"] = "unknown"
-    return Made(g.node_ids, estimator.transform_rows(data), None, seen, estimator)
+    return Made(g.node_ids, estimator.transform_rows(data, progress=progress), None, seen, estimator)
 
 
 def _forget_file(z: Any) -> None:

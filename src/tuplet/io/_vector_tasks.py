@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._files import file_of, new_file, new_folder, open_array, placed
-from tuplet.engines import Engine, connected
+from tuplet.engines import Engine, Tick, connected
 from tuplet.io._vector_parts import PART_BYTES, part_name, write_parquet
 from tuplet.io.remote import is_remote, objects_at, remove, upload
 
@@ -33,6 +33,7 @@ def write_parts_on(
     groups: Any,
     info: Mapping[str, Any],
     dtype: Any,
+    tick: Tick | None = None,
 ) -> None:
     """The vectors as a folder of parts, each made by a task of the engine `name`; `target` may lie in a bucket."""
     with connected(name) as engine, _shared(z, target) as work:
@@ -40,10 +41,10 @@ def write_parts_on(
         arrays = placed(work, {key: array for key, array in known.items() if array is not None})
         facts = {"arrays": arrays, "info": json.dumps(dict(info), default=str), "dtype": np.dtype(dtype).str}
         if isinstance(target, str):
-            _to_bucket(engine, target, work, facts, z)
+            _to_bucket(engine, target, work, facts, z, tick)
             return
         with new_folder(target) as partial:
-            _write(engine, str(partial.resolve()), work, facts, z)
+            _write(engine, str(partial.resolve()), work, facts, z, tick)
 
 
 def write_part(item: Mapping[str, Any]) -> None:
@@ -62,7 +63,7 @@ def write_part(item: Mapping[str, Any]) -> None:
         upload(Path(folder) / part_name(i), f"{item['target'].rstrip('/')}/{part_name(i)}")
 
 
-def _write(engine: Engine, target: str, work: Path, facts: Mapping[str, Any], z: Any) -> int:
+def _write(engine: Engine, target: str, work: Path, facts: Mapping[str, Any], z: Any, tick: Tick | None) -> int:
     """All parts, the first one last; their number."""
     file = work.resolve() / "parts.json"
     file.write_text(json.dumps(facts))
@@ -74,15 +75,15 @@ def _write(engine: Engine, target: str, work: Path, facts: Mapping[str, Any], z:
          "rows": [i * rows, min(len(z), (i + 1) * rows)]}
         for i in range(count)
     ]  # fmt: skip
-    engine.map(write_part, items[1:])
+    engine.map(write_part, items[1:], tick)
     engine.map(write_part, items[:1])
     return count
 
 
-def _to_bucket(engine: Engine, uri: str, work: Path, facts: Mapping[str, Any], z: Any) -> None:
+def _to_bucket(engine: Engine, uri: str, work: Path, facts: Mapping[str, Any], z: Any, tick: Tick | None) -> None:
     """Parts in a bucket; those of a larger set that lay there before are removed."""
     before = parts_before(uri)
-    remove_parts(uri, before - {part_name(i) for i in range(_write(engine, uri, work, facts, z))})
+    remove_parts(uri, before - {part_name(i) for i in range(_write(engine, uri, work, facts, z, tick))})
 
 
 def parts_before(uri: str) -> set[str]:

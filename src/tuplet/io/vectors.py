@@ -7,9 +7,10 @@ they have seen (seen.py). All is written whole or not at all.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def write_vectors(
     metadata: Mapping[str, Any] | None = None,
     dtype: str = "float32",
     engine: str = "local",
+    progress: Callable[[str, float], None] | None = None,
 ) -> Path | str:
     """Write vectors (n, d) as .parquet, .npy or .csv; `z` may be a memory map, which is read block by block.
 
@@ -58,7 +60,7 @@ def write_vectors(
     A `path` that ends with a slash, or is a folder of such parts already, becomes a folder of Parquet files. `ids`
     are the node ids (0, 1, .. by default), or the Graph, whose ids and fingerprint are then stored. An .npy holds
     the vectors alone. `dtype` "float16" takes half the place; not for .csv. On an `engine` ("ray", ..) the nodes of a
-    cluster write the parts of a folder, each its own; other files are written here.
+    cluster write the parts of a folder, each its own, and tell `progress`; other files are written here.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +93,8 @@ def write_vectors(
         return target
     _check_range(z, dtype)
     if _is_folder(path) and engine != "local":
-        write_parts_on(engine, target, z, names, groups, info, np.dtype(dtype))
+        tick = None if progress is None else functools.partial(progress, "write")
+        write_parts_on(engine, target, z, names, groups, info, np.dtype(dtype), tick)
         return target
     assert isinstance(target, Path)
     if _is_folder(path):

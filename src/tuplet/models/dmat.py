@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -172,7 +173,7 @@ class MetricEstimator(NodeEstimator):
             **options,
         )
         self.encoder_, self.n_fits_ = encoder, n_fits
-        self.embedding_ = self._encoded(rows, out)
+        self.embedding_ = self._encoded(rows, out, progress)
 
     def transform(
         self,
@@ -188,9 +189,9 @@ class MetricEstimator(NodeEstimator):
         """
         rows = self._rows(self._known_graph(X, adjacency), progress)
         self.encoder_.to(pick_device(self.device))
-        return self._encoded(rows, out)
+        return self._encoded(rows, out, progress)
 
-    def transform_rows(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+    def transform_rows(self, rows: NDArray[Any], *, progress: Progress | None = None) -> NDArray[np.float32]:
         """Vectors (n, d) float32 of filtered rows (n, f) in an .npy file, as a memory map of a new file beside it.
 
         For graphs whose edges do not fit one machine: `tuplet filter --groups` makes the rows. The encoder runs where
@@ -208,16 +209,18 @@ class MetricEstimator(NodeEstimator):
         stat = file.stat()
         weights = [tensor.detach().cpu().numpy() for tensor in self.encoder_.parameters()]
         target = file.with_name(f"encoded-{content_key(f'{file} {stat.st_size} {stat.st_mtime_ns}', weights)}.npy")
-        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows)
+        tick = None if progress is None else partial(progress, "vectors")
+        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows, tick=tick)
 
-    def _encoded(self, rows: Any, out: NDArray[Any] | None) -> NDArray[np.float32]:
+    def _encoded(self, rows: Any, out: NDArray[Any] | None, progress: Progress | None) -> NDArray[np.float32]:
         """The vectors of all rows; on an engine, where the rows lie in a cache, by its nodes into a file there."""
         file = None if out is not None or not can_encode_on(self.engine, rows) else file_of(rows)
         if file is None:
             return encode(self.encoder_, rows, unit_rows=self.unit_rows, out=out)
         key = content_key(file.stem, [tensor.detach().cpu().numpy() for tensor in self.encoder_.parameters()])
         target = file.with_name(f"encoded-{key}.npy")
-        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows)
+        tick = None if progress is None else partial(progress, "vectors")
+        return encode_on(self.engine, self.encoder_, rows, target, unit_rows=self.unit_rows, tick=tick)
 
     def passes(self) -> tuple[Pass, ...]:
         """The filter, of features in unit rows or as they are."""

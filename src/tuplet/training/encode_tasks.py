@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from tuplet._files import file_of, locked, new_file, open_array, read_header, write_header
-from tuplet.engines import connected
+from tuplet.engines import Tick, connected
 from tuplet.training.checkpoint import read_state, restore, write_state
 from tuplet.training.encoder import block_rows, encode, layer_sizes, make_encoder
 
@@ -32,7 +32,9 @@ def can_encode_on(engine: str, rows: Any) -> bool:
     return engine != "local" and isinstance(rows, np.ndarray) and file_of(rows) is not None
 
 
-def encode_on(engine: str, encoder: nn.Sequential, rows: Any, out: Path, *, unit_rows: bool = True) -> NDArray[Any]:
+def encode_on(
+    engine: str, encoder: nn.Sequential, rows: Any, out: Path, *, unit_rows: bool = True, tick: Tick | None = None
+) -> NDArray[Any]:
     """The vectors (n, d) float32 of all `rows`, written to `out` by the nodes of `engine`, as a memory map."""
     source, (n, f), d = file_of(rows), rows.shape, layer_sizes(encoder)[-1]
     folder = out.with_name(out.name + ".parts").resolve()
@@ -44,7 +46,7 @@ def encode_on(engine: str, encoder: nn.Sequential, rows: Any, out: Path, *, unit
         nodes.check_sees([folder / _ENCODER, Path(str(source))])
         step = block_rows(f) * max(1, -(-n // (block_rows(f) * _RANGES * nodes.places)))
         items = [{"folder": str(folder), "start": start, "stop": min(n, start + step)} for start in range(0, n, step)]
-        nodes.map(encode_rows, items)
+        nodes.map(encode_rows, items, tick)
         (folder / "vectors.npy").replace(out)
         shutil.rmtree(folder)
     return np.load(out, mmap_mode="r")  # type: ignore[no-any-return]
