@@ -124,6 +124,9 @@ def test_a_file_that_expands_beyond_reason_is_refused(tmp_path: Path, monkeypatc
     (tmp_path / "e.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 2**20))
     with pytest.raises(InputError, match="expands to over"):
         read_graph(tmp_path / "e.csv.gz")
+    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1, "b": 2' + b" " * 2**22 + b"}\n"))
+    with pytest.raises(InputError, match="expands to over"):
+        read_graph(tmp_path / "e.jsonl.gz")
 
 
 def packed(text: bytes, pack: str) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tuplet._check import InputError, is_there
 from tuplet.io._arrow import from_memory, plain_types
 from tuplet.io._layout import check_header
-from tuplet.io._text import TextFile
+from tuplet.io._text import TextFile, check_packed
 from tuplet.io.sources import is_source, open_source
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def _json_lines(path: Path) -> pa.Table:
     from pyarrow import json
 
     with _reading(path):
+        check_packed(path)
         return json.read_json(path)
 
 

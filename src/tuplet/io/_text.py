@@ -201,16 +201,11 @@ class TextFile:
                 f"{self.name} has a row of over {LONGEST_LINE // 2**20} MiB at line {number}: its line ends are "
                 "lost, or a quote is not closed. Correct that line."
             )
-        if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
-            raise InputError(
-                f"{self.name} expands to over {MOST_EXPANSION} times its size, which no table does. Unpack it first "
-                "if you trust it."
-            )
+        _check_expansion(self.name, seen, packed)
 
     def _read(self, raw: Any) -> bytes:
         try:
-            # pyarrow's own read() keeps its block for good when it fails; read_buffer() does not
-            return bytes(raw.read_buffer(BLOCK) if hasattr(raw, "read_buffer") else raw.read(BLOCK))
+            return _next_block(raw)
         except (OSError, EOFError, ValueError) as error:
             raise InputError(f"{self.name} cannot be read to its end ({error}). Copy it again.") from None
 
@@ -228,6 +223,29 @@ class TextFile:
             data = self.source.read()  # type: ignore[union-attr]
             self._held.append(data.encode() if isinstance(data, str) else bytes(data))
         return self._held[0]
+
+
+def _next_block(raw: Any) -> bytes:
+    # pyarrow's own read() keeps its block for good when it fails; read_buffer() does not
+    return bytes(raw.read_buffer(BLOCK) if hasattr(raw, "read_buffer") else raw.read(BLOCK))
+
+
+def _check_expansion(name: str, seen: int, packed: Any) -> None:
+    """Raise where `seen` bytes came out of far fewer of the file `packed`."""
+    if seen > EXPANDED and seen > MOST_EXPANSION * max(1, packed.tell()):
+        raise InputError(
+            f"{name} expands to over {MOST_EXPANSION} times its size, which no table does. Unpack it first "
+            "if you trust it."
+        )
+
+
+def check_packed(path: Path) -> None:
+    """Raise where a packed file expands beyond reason; for readers that unpack it whole."""
+    seen = 0
+    with _Opened(path.open("rb"), path.stat().st_size, path.name) as (raw, packed, _):
+        while block := _next_block(raw):
+            seen += len(block)
+            _check_expansion(path.name, seen, packed)
 
 
 class _Opened:
