@@ -184,3 +184,16 @@ def test_a_name_that_no_file_can_have_is_an_input_error() -> None:
         with pytest.raises(InputError) as caught:
             read("x" * 5000)
         assert "\n" not in str(caught.value)
+
+
+def test_columns_beyond_all_memory_are_told() -> None:
+    graph = block_model([20, 20], seed=0)
+    wide = sp.csr_array((40, 10**13), dtype=np.float32)
+    with pytest.raises(InputError, match=r"\(40 x 10+\) take 1.6e\+06 GB, more than there is. Filter into a file"):
+        tuplet.GraphFilter().transform(graph, x=wide)
+
+
+def test_json_lines_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_bytes(b'{"source": "a", "target": "b\xff"}\n')
+    with pytest.raises(InputError, match=r"e\.jsonl"):
+        tuplet.read_graph(tmp_path / "e.jsonl")

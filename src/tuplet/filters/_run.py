@@ -96,7 +96,7 @@ def run_filter(
                 return rows
         return _to_disk(job, x, projection, budget, make_engine, tick)
     width = block_width(op, f, budget, projection, dtype.itemsize * op.n * f)
-    result = np.empty((op.n, f), dtype)
+    result = _new_rows(op.n, f, dtype)
     read = make_reader(x, projection)
     if backend.whole is None or not whole(read, result):
         make = make_engine if backend.whole is None else functools.partial(cpu_engine, spec, op, plan)
@@ -148,6 +148,16 @@ def _whole(backend: Backend, work: tuple[Any, ...]) -> bool:
         )
         return False
     return True
+
+
+def _new_rows(n: int, f: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        return np.empty((n, f), dtype)
+    except MemoryError:
+        raise InputError(
+            f"The filtered rows ({n} x {f}) take {n * f * dtype.itemsize / 1e9:.3g} GB, more than there is. "
+            "Filter into a file (out=), or to fewer columns (columns=)."
+        ) from None
 
 
 def _with_fallback(on_device: Engine, on_cpu: Callable[[], Engine]) -> Engine:

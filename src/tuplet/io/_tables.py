@@ -103,7 +103,9 @@ def _json_lines(path: Path) -> pa.Table:
 
     with _reading(path):
         check_packed(path)
-        return json.read_json(path)
+        table = json.read_json(path)
+        table.validate(full=True)  # the reader takes any bytes for text
+    return table
 
 
 for _ending in (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"):
