@@ -20,7 +20,7 @@ def main() -> None:
     print(data)
 
     graph = from_pyg(data, name="cora")
-    model = tuplet.DMATi(layers=(64, 32), max_steps=20, seed=0).fit(graph)
+    model = tuplet.SelfDMAT(n_clusters=7, seed=0).fit(graph)
 
     data.z = torch.from_numpy(model.embedding_)
     print("with vectors:", data)

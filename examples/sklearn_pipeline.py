@@ -24,16 +24,14 @@ def main() -> None:
     rng = np.random.default_rng(0)
     known = rng.permutation(graph.n_nodes)[:270]  # 10% of the labels
 
-    embed = make_pipeline(tuplet.DMATi(layers=(64, 32), max_steps=15, seed=0), Normalizer())
+    embed = make_pipeline(tuplet.DMATi(seed=0), Normalizer())
     z = embed.fit_transform(graph)
     probe = LogisticRegression(C=10, max_iter=200).fit(z[known], graph.y[known])
     others = np.setdiff1d(np.arange(graph.n_nodes), known)
     print(f"accuracy on the other nodes: {probe.score(z[others], graph.y[others]):.3f}")
 
-    base = tuplet.DMATi(layers=(64, 32), max_steps=15, seed=0)
     for temperature in (0.5, 1.0):
-        model = clone(base).set_params(temperature=temperature)
-        z = model.fit_transform(graph)
+        z = clone(embed).set_params(dmati__temperature=temperature).fit_transform(graph)
         scores = cross_val_score(LogisticRegression(C=10, max_iter=200), z[known], graph.y[known], cv=3)
         print(f"temperature {temperature}: {scores.mean():.3f} in cross-validation on the known labels")
 
