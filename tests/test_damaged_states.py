@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,13 @@ def test_a_damaged_state_of_a_clustering(file: str, tmp_path: Path, monkeypatch:
         return
     with pytest.raises(InputError, match="damaged"):
         work()
+
+
+def test_a_member_of_a_state_that_is_no_array(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "labels-0-1.npz", "w") as archive:
+        archive.writestr("labels.npy", b"no array")
+    with pytest.raises(InputError, match="damaged"):
+        clusters._labels(tmp_path, 0, 1, (1, None))
 
 
 def test_every_bit_of_vectors_counts(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def _read(file: Path, kinds: Mapping[str, tuple[str, tuple[Any, ...]]]) -> list[
     """The arrays of an archive, each of a kind and a shape, where None is any size."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:  # NumPy may leave it open
-            found = [arrays[name] for name in kinds]
+            found = [np.asarray(arrays[name]) for name in kinds]  # a member that is no array comes as bytes
     except DAMAGE as error:
         raise InputError(f"{file} is damaged ({error}). Remove the folder {file.parent} and start again.") from None
     for array, (name, (kind, shape)) in zip(found, kinds.items()):
