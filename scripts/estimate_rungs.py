@@ -1,5 +1,7 @@
 """The cost model against the committed rungs of the scale ladder (DMAT-i on the 2-core machine), and for clusters.
 
+The rung of 10^8 nodes ran on a GPU: it is compared with constants that the GPU's row of 10^7 nodes gives.
+
 python scripts/estimate_rungs.py                         with the constants of the code
 python scripts/estimate_rungs.py --calibrate -o est.jsonl    with this machine's, measured first
 """
@@ -28,13 +30,11 @@ def main() -> None:
     print(json.dumps(asdict(machine)))
     found = []
     print("| rung | stage | measured s | estimated s | ratio |\n|---|---|---|---|---|")
-    for row in map(json.loads, ROWS.read_text().splitlines()):
-        if row["method"] != "DMAT-i" or "2 cores" not in row["machine"] or "error" in row:
-            continue
-        for line in compare(row, machine):
-            found.append(line)
-            print(f"| {line['rung']} | {line['stage']} | {line['measured']:.3g} | {line['estimated']:.3g} | "
-                  f"{line['ratio']:.2f} |")  # fmt: skip
+    lines = [line for row in rungs("2 cores") for line in compare(row, machine)]
+    for line in [*lines, *gpu_lines()]:
+        found.append(line)
+        print(f"| {line['rung']} | {line['stage']} | {line['measured']:.3g} | {line['estimated']:.3g} | "
+              f"{line['ratio']:.2f} |")  # fmt: skip
     print_clusters(machine)
     if args.out:
         rows = [{"bench": "estimate", "calibrated": args.calibrate, "constants": asdict(machine)}]
@@ -61,14 +61,44 @@ def print_clusters(machine: Machine) -> None:
             print(f"| {name} | {count} | {' | '.join(cells)} | {made.advice}{others} |")
 
 
-def compare(row: dict, machine: Machine) -> list[dict]:
+def rungs(machine: str) -> list[dict]:
+    """The committed rows of DMAT-i whose machine has that word."""
+    rows = map(json.loads, ROWS.read_text().splitlines())
+    return [row for row in rows if row["method"] == "DMAT-i" and machine in row["machine"] and "error" not in row]
+
+
+def gpu_lines() -> list[dict]:
+    """The GPU's rung of 10^8 nodes, by constants from its rung of 10^7."""
+    rows = {row["dataset"]: row for row in rungs("H200")}
+    lines = compare(rows["rmat-1e8"], machine_of(rows["rmat-1e7"]))
+    return [{**line, "rung": "rmat-1e8, H200", "constants": "row of rmat-1e7, H200"} for line in lines]
+
+
+def machine_of(row: dict) -> Machine:
+    """The machine whose estimate is what that row measured: one rate a stage, its disk in them."""
+    work, seconds = workload(row), row["seconds"]
+    hop = 1e9 * seconds["filter"] / (work.products * work.stored * work.f)
+    trained = work.train_steps * work.flops(work.batch, training=True)
+    return Machine(
+        memory=10**15, hop_ns=(hop, hop, hop), train_gflops=trained / seconds["train"] / 1e9,
+        embed_gflops=work.flops(work.n, training=False) / seconds["embed"] / 1e9, step_s=0.0, disk=1e18,
+        edge_columns=0.0,
+    )  # fmt: skip
+
+
+def workload(row: dict) -> Workload:
+    """What that rung did."""
     settings, n = row["settings"], row["metrics"]["nodes"]
     products = GraphFilter(ppr(settings.get("alpha", 0.1)), tol=settings["tol"]).products()
     steps = settings["epochs"] * -(-n // settings["batch_size"])
     size = 2 if settings.get("dtype") == "float16" else 4
-    work = Workload(n, row["metrics"]["stored_edges"], settings["n_features"], products, tuple(settings["layers"]),
-                settings["batch_size"], settings["n_views"], 0.3, steps, size)  # fmt: skip
-    stages = {stage.name: stage.seconds for stage in estimate(work, machine).stages}
+    return Workload(n, row["metrics"]["stored_edges"], settings["n_features"], products, tuple(settings["layers"]),
+                    settings["batch_size"], settings["n_views"], 0.3, steps, size)  # fmt: skip
+
+
+def compare(row: dict, machine: Machine) -> list[dict]:
+    """Measured and estimated seconds of each stage of a rung, and of all."""
+    stages = {stage.name: stage.seconds for stage in estimate(workload(row), machine).stages}
     stages["all"] = sum(stages.values())
     measured = {**row["seconds"], "all": sum(row["seconds"][name] for name in ("filter", "train", "embed"))}
     return [

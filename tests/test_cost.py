@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import Run
-from tuplet.bench.calibration import calibrate
-from tuplet.bench.estimate import Machine, Workload, estimate, workload_of
+from tuplet.bench.calibration import _convert_ns, calibrate
+from tuplet.bench.estimate import Machine, Workload, convert_stage, estimate, workload_of
 from tuplet.filters.partition import runs
 from tuplet.filters.row_parts import halo_rows
 from tuplet.graph.synth import rmat
@@ -79,6 +81,15 @@ def test_the_calibrated_constants_are_within_a_factor_of_one_and_a_half_of_the_l
     assert len(ratios) == 12 and 1 / 1.5 < min(ratios) <= max(ratios) < 1.5
 
 
+def test_constants_of_a_committed_row_give_that_row_back() -> None:
+    """The GPU's row of 10^7 nodes, as scripts/estimate_rungs.py reads it; the rung of 10^8 is compared with it."""
+    script = runpy.run_path(str(ROOT / "scripts/estimate_rungs.py"))
+    row = next(row for row in script["rungs"]("H200") if row["dataset"] == "rmat-1e7")
+    ratios = [line["ratio"] for line in script["compare"](row, script["machine_of"](row))]
+    assert ratios == pytest.approx([1.0] * 4, abs=0.01)
+    assert {line["stage"] for line in script["gpu_lines"]()} == {"filter", "train", "embed", "all"}
+
+
 def test_the_memory_of_training_does_not_grow_with_the_graph() -> None:
     small, large = (estimate(Workload(n, 20 * n, 100)).stages[1].memory for n in (10**4, 10**8))
     assert small == large
@@ -110,6 +121,17 @@ def test_the_verb_prints_a_table_or_json(run: Run, tmp_path: Path) -> None:
 def test_calibration_measures_positive_rates() -> None:
     found = calibrate()
     assert min(found.hop_ns) > 0 and min(found.train_gflops, found.embed_gflops, found.disk) > 0
+    assert (found.ids_ns, found.sort_ns) != (Machine().ids_ns, Machine().sort_ns)
+
+
+def test_convert_is_measured_and_its_constants_are_what_the_stage_costs() -> None:
+    """A core here takes between 10 ns and 100 us for a listed edge; the stage is those of all edges."""
+    ids, sort = _convert_ns(20_000, 2_000)
+    assert 0 < ids < 1e5 and 0 < sort < 1e5
+    work, machine = Workload(10**6, 2 * 10**7, 8), replace(Machine(), ids_ns=ids, sort_ns=sort, disk=1e12)
+    assert convert_stage(work, machine).seconds == pytest.approx((ids + sort) * 10**7 * 1e-9)
+    two = convert_stage(work, machine, 2).seconds - convert_stage(Workload(2, 0, 8), machine, 2).seconds
+    assert two == pytest.approx((ids + sort / 2) * 10**7 * 1e-9)
 
 
 def test_sizes_stand_for_a_graph_that_is_not_there_yet(run: Run) -> None:

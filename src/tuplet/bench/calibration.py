@@ -1,4 +1,4 @@
-"""The constants of the cost model (estimate.py), measured on this machine in some 20 seconds."""
+"""The constants of the cost model (estimate.py), measured on this machine in some 30 seconds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tuplet._threads import cores
 from tuplet.bench.estimate import COLUMNS, SIZES, Machine, Workload
 
 _NARROW = 8  # columns of a narrow block
+_EDGES, _NODES = 2_000_000, 200_000  # of the table that is converted
 
 
 def calibrate(progress: Callable[[str, float], None] | None = None) -> Machine:
-    """This machine, measured: hops at three sizes of graph, training and embedding at two widths, its disk."""
-    parts = len(SIZES) + 3
+    """This machine, measured: hops at three sizes of graph, training and embedding at two widths, convert, disk."""
+    parts = len(SIZES) + 4
 
     def tell(done: int) -> None:
         if progress is not None:
@@ -32,13 +33,15 @@ def calibrate(progress: Callable[[str, float], None] | None = None) -> Machine:
     ratio = _hop_ns(SIZES[1], _NARROW) / hops[1]  # (1 + c / narrow) / (1 + c / wide)
     edge_columns = max(0.0, (ratio - 1) / (1 / _NARROW - ratio / COLUMNS))
     step_s, train_gflops = _step_rate()
-    tell(parts - 2)
+    tell(parts - 3)
     embed = _embed_rate()
+    tell(parts - 2)
+    ids_ns, sort_ns = _convert_ns()
     tell(parts - 1)
     found = Machine(
         cores=cores(), memory=free_memory(), hop_ns=(hops[0], hops[1], hops[2]), train_gflops=train_gflops,
         embed_gflops=embed, step_s=step_s, disk=_disk_rate(),
-        edge_columns=edge_columns,
+        edge_columns=edge_columns, ids_ns=ids_ns, sort_ns=sort_ns,
     )  # fmt: skip
     tell(parts)
     return found
@@ -89,6 +92,31 @@ def _embed_rate() -> float:
     encoder = make_encoder(work.f, work.layers)
     seconds = _fastest(lambda: encode(encoder, rows), 3)
     return work.flops(work.n, training=False) / seconds / 1e9
+
+
+def _convert_ns(edges: int = _EDGES, nodes: int = _NODES) -> tuple[float, float]:
+    """Nanoseconds for a listed edge: to list its ids, and all that follows; random whole-number ids in Parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from tuplet.io.convert import convert
+
+    source, target = np.random.default_rng(0).integers(nodes, size=(2, edges))
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        table, listed = Path(folder) / "edges.parquet", [0.0]
+        parquet.write_table(pa.table({"source": source, "target": target}), table)
+
+        def tell(phase: str, part: float) -> None:
+            if phase == "ids":
+                listed[0] = time.perf_counter()
+
+        for i in range(3):  # the first one compiles
+            start = time.perf_counter()
+            convert(table, Path(folder) / f"graph-{i}", progress=tell)
+            found.append((listed[0] - start, time.perf_counter() - listed[0]))
+    ids, rest = np.min(found[1:], axis=0) / edges * 1e9
+    return float(ids), float(rest)
 
 
 def _disk_rate() -> float:

@@ -27,7 +27,6 @@ _FIXED = 600_000_000  # bytes of a process with its libraries
 _LATENCY = 2e-4  # seconds of an exchange between workers
 _CACHE = 4e9  # bytes a second of a file that lies in the system's cache
 _START = 10.0  # seconds until a cluster's workers have started
-_IDS_S, _SORT_S = 1.0e-7, 4.0e-7  # seconds of a core for a listed edge: its ids; dealt, sorted and placed
 _BUDGET = 2.3e9  # bytes of a conversion with its defaults
 _MORE = (2, 4, 8, 16, 32, 64, 128, 256)  # machines that are tried where fewer do not do
 
@@ -37,7 +36,8 @@ class Machine:
     """One machine. Times are for all of its cores together.
 
     `hop_ns`: nanoseconds for a stored edge and column at graphs of `SIZES` nodes; `train_gflops`, `embed_gflops`: of
-    the encoder's products; `step_s`: seconds of a training step besides; `disk`, `network`: bytes a second.
+    the encoder's products; `step_s`: seconds of a training step besides; `disk`, `network`: bytes a second;
+    `ids_ns`, `sort_ns`: nanoseconds of one core to convert a listed edge: its ids; dealt, sorted and placed.
     """
 
     cores: int = 2
@@ -49,6 +49,8 @@ class Machine:
     disk: float = 1.0e9
     network: float = 1.25e9
     edge_columns: float = 18.0
+    ids_ns: float = 100.0
+    sort_ns: float = 400.0
 
     def hop_time(self, n: int, width: int = COLUMNS) -> float:
         """Seconds for a stored edge and a column, by the logarithm of n; beyond the measured sizes a bit more.
@@ -245,12 +247,11 @@ def _embed(work: Workload, machine: Machine, machines: int) -> Stage:
 def convert_stage(work: Workload, machine: Machine, machines: int = 1) -> Stage:
     """What making the graph from whole-number ids in Parquet parts costs, before the stages of `estimate`.
 
-    One core of each machine works: the driver's lists the ids, then all deal and sort. The seconds are those of 10^8
-    edges in docs/cluster.md.
+    One core of each machine works: the driver's lists the ids, then all deal and sort.
     """
     edges, entry = work.stored / 2, 8.0  # listed once, stored in both directions
     moved = 2 * entry * work.stored * 2 + 3 * 4.0 * work.stored  # dealt and sorted, written and read; placed
-    cores = _IDS_S * edges + _SORT_S * edges / machines
+    cores = (machine.ids_ns + machine.sort_ns / machines) * edges * 1e-9
     disk = machine.moving(moved / machines, 2 * entry * work.stored / machines)
     seconds = max(cores, disk) + (_START if machines > 1 else 0)
     held = 2 * entry * work.stored + 4.0 * work.stored + 8 * work.n

@@ -24,7 +24,7 @@ def estimate(
         str | None, typer.Option(help="Bytes a second between machines, as 5GB; default: 1.25GB, 10 Gbit.")
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure this machine first, some 20 seconds.")
+        bool, typer.Option("--calibrate", help="Measure this machine first, some 30 seconds.")
     ] = False,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
