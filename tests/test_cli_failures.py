@@ -114,14 +114,28 @@ def test_a_full_disk_keeps_the_old_model_and_the_old_checkpoint(run: Run, graph:
     before = content(folder)
     small = (folder / "v.parquet").stat().st_size
     assert (folder / "model" / "weights.safetensors").stat().st_size > 2 * small
-    for target, what in ((model, "model"), (state, "state")):
+    for target, what in ((["--seed", 1, *model], "model"), (["--resume", "--set", "max_steps=4", *state], "state")):
         with full_disk(2 * small):
-            code, out, err = run(*args, *target, "--seed", 1)
+            code, out, err = run(*args, *target)
         assert code == 1 and out == "" and len(err.splitlines()) == 1 and what in err, err
     after = content(folder)
     assert {p: b for p, b in after.items() if p.name != "v.parquet"} == {
         p: b for p, b in before.items() if p.name != "v.parquet"
     }
+
+
+@pytest.mark.parametrize("method", ["DMAT-i", "SelfDMAT"])
+def test_the_state_of_an_earlier_run_is_not_lost_without_a_word(run: Run, graph: Path, method: str) -> None:
+    folder = graph.parent
+    args = ["embed", graph, "-o", folder / "v.parquet", "--method", method, "--set", "max_steps=2", "--device", "cpu"]
+    args += ["-k", 3] if method == "SelfDMAT" else []
+    state = ["--checkpoint", folder / "state", "-q"]
+    assert run(*args, *state)[0] == 0
+    before = content(folder)
+    code, _, err = run(*args, *state, "--seed", 1)
+    assert code == 1 and "holds the state of an earlier run" in err and "--resume" in err and err.count("\n") == 1
+    assert content(folder) == before
+    assert run(*args, *state, "--resume")[0] == 0
 
 
 def test_a_full_disk_keeps_the_old_rows_of_a_filter(run: Run, graph: Path) -> None:

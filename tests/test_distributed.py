@@ -20,6 +20,7 @@ import torch
 
 import tuplet
 from tests.conftest import Run
+from tests.processes import workers_of
 from tuplet._check import InputError
 from tuplet._threads import one_pool
 from tuplet.engines.launch import check_launch
@@ -279,10 +280,15 @@ def test_an_old_checkpoint_is_no_state_of_a_new_run(files: Path, tmp_path: Path,
     code, _, err = run(*words, "--resume")
     assert code == 1 and "no checkpoint" in err
     assert run(*words)[0] == 0
-    first = (tmp_path / "run" / "checkpoint.safetensors").stat().st_mtime_ns
+    state = tmp_path / "run" / "checkpoint.safetensors"
+    before = state.read_bytes()
+    code, _, err = run(*words)
+    assert code == 1 and "holds the state of an earlier run" in err and "--resume" in err and err.count("\n") == 1
+    assert state.read_bytes() == before
+    assert run(*words, "--resume")[0] == 0
+    state.unlink()
     code, out, _ = run(*words)
     assert code == 0 and "2 steps" in out
-    assert (tmp_path / "run" / "checkpoint.safetensors").stat().st_mtime_ns > first
 
 
 def test_a_bad_worker_count_is_one_line(files: Path, tmp_path: Path) -> None:
@@ -299,23 +305,3 @@ def wait_for(path: Path, process: Any) -> None:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
     raise AssertionError(f"{path} never came")
-
-
-def workers_of(launcher: int) -> list[int]:
-    """The worker processes below a launcher, by what /proc tells."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"train" in words and b"torch.distributed.run" not in words:
-                found.append((parent, int(entry.name)))
-    agents = set(_children(launcher))
-    return [pid for parent, pid in found if parent in agents]
-
-
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 import torch
 
 from tests.conftest import Run, write_json
+from tests.processes import workers_of
 from tests.test_engines import tasks_run_here
 from tuplet import DMATi, Graph, GraphFilter, InputError, SelfDMAT
 from tuplet.engines.workers import Team
@@ -209,24 +210,13 @@ def test_two_processes_one_killed_give_the_rows_of_one(tmp_path: Path) -> None:
     while not list(parts.glob("rows-0.npy.parts/done-*.npy")) and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    victim = member(process.pid)
-    if victim is not None:
+    for victim in workers_of(process.pid)[-1:]:
         os.kill(victim, signal.SIGKILL)
     told, errors = process.communicate(timeout=150)
     assert process.returncode == 0, errors
     assert "by 2 groups of rows" in told
     assert np.array_equal(np.load(out), DMATi(device="cpu").filtered(open_graph(store))[0])
     assert not parts.exists()
-
-
-def member(launcher: int) -> int | None:
-    """The last process that the launcher's torch.distributed.run has started."""
-
-    def children(pid: int) -> list[int]:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-    found = [pid for agent in children(launcher) for pid in children(agent)]
-    return found[-1] if found else None
 
 
 def test_the_verb_refuses_in_one_line_and_filters_alone(run: Run, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_the_command_line_goes_on_where_it_was(words: Graph, run: Run, tmp_path:
     found = [read_vectors(tmp_path / name) for name in ("one", "two", "three")]
     assert found[0].z.shape[0] == 240 and found[0].cluster is not None
     assert all(np.array_equal(found[0].z, other.z) for other in found[1:])
-    code, _, err = run(*given, "-o", f"{tmp_path / 'four'}/", "--memory", "1MB", *steps)
+    code, _, err = run(*given, "-o", f"{tmp_path / 'four'}/", "--memory", "1MB", "--checkpoint", tmp_path / "new")
     assert code != 0 and "too little" in err and not (tmp_path / "four").exists()
 
 

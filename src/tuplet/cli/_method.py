@@ -80,7 +80,7 @@ def fit(estimator: Any, graph: Graph, *, progress: Any = None, **options: Any) -
 
 
 def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
-    """Raise unless `method` can write checkpoints, their folder can be made, and there is one to resume."""
+    """Raise unless `method` can write checkpoints, their folder can be made, and what is there fits --resume."""
     from tuplet._check import check_out_path
     from tuplet.models.registry import make_estimator
 
@@ -93,8 +93,21 @@ def check_resumable(method: str, checkpoint: Path | None, resume: bool) -> None:
     check_out_path(checkpoint)
     if checkpoint.exists() and not checkpoint.is_dir():
         raise InputError(f"{checkpoint} is a file. Give a folder for the checkpoint.")
-    if resume and not (checkpoint.is_dir() and any(checkpoint.iterdir())):
-        raise InputError(f"There is no checkpoint in {checkpoint}. Leave --resume out to start anew.")
+    check_state(checkpoint, resume)
+
+
+def check_state(folder: Path, resume: bool) -> None:
+    """Raise where --resume finds no state of training in `folder`, or where one would be lost without it."""
+    from tuplet.training.checkpoint import CHECKPOINT
+
+    there = (folder / CHECKPOINT).is_file() or any(folder.glob("*/job.json"))  # of training; of SelfDMAT's steps
+    if resume and not there:
+        raise InputError(f"There is no checkpoint in {folder}. Leave --resume out to start anew.")
+    if there and not resume:
+        raise InputError(
+            f"{folder} holds the state of an earlier run. Go on from it with --resume; to start anew, delete it or "
+            "give another --checkpoint."
+        )
 
 
 def check_has(estimator: Any, name: str) -> None:

@@ -56,7 +56,9 @@ def embed(
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder for the state of training; Ctrl-C loses nothing.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in --checkpoint.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the state in --checkpoint; without, one is refused.")
+    ] = False,
     dtype: Annotated[str, typer.Option(help="Numbers in the file: float32 or float16.")] = "float32",
     save_model: Annotated[str | None, typer.Option(help="Folder to save the model in.")] = None,
     with_rows: Annotated[

@@ -33,7 +33,12 @@ def train(
         typer.Option(help="Folder for the state of training; default: beside the model, until it is done."),
     ] = None,
     every: Annotated[int | None, typer.Option(min=1, help="Steps between checkpoints; default: ten minutes.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in the checkpoint.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on from the state in the checkpoint; without, one that is there is refused."
+        ),
+    ] = False,
     device: DeviceOpt = "auto",
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
@@ -57,7 +62,8 @@ def train(
     check_out_path(state)
     check_workers(workers)
     check_launch(workers, machines, head)
-    _check_state(state, resume)
+    if not started_as_worker():
+        _method.check_state(state, resume)
     if workers > 1 and not started_as_worker():
         code = launch(["tuplet.cli", *sys.argv[1:]], workers, machines=machines, head=head, restarts=restarts)
         raise typer.Exit(code and (130 if code in (130, -2) else 1))
@@ -65,19 +71,6 @@ def train(
         _work(model, data, classes, folder, state, every, resume, progress)
     if checkpoint is None:
         shutil.rmtree(state, ignore_errors=True)
-
-
-def _check_state(state: Path, resume: bool) -> None:
-    """With --resume there must be a checkpoint; without, one of an earlier run must not be taken for this one's."""
-    from tuplet.engines.workers import started_as_worker
-    from tuplet.training.checkpoint import CHECKPOINT
-
-    if started_as_worker():
-        return
-    if resume and not (state / CHECKPOINT).is_file():
-        raise InputError(f"There is no checkpoint in {state}. Leave --resume out to start anew.")
-    if not resume:
-        (state / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _checked(

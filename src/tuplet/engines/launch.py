@@ -1,11 +1,12 @@
 """Workers are started by torch.distributed.run: on this machine, or the same command on several.
 
 A worker that is killed takes the others with it; the launcher starts all of them again, and they go on from the
-checkpoint.
+checkpoint. A launcher that is killed takes its workers with it, on Linux.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from tuplet._threads import cores
 PORT = 29400
 _LOOK_S = 0.1  # between looks at the mark
 _GIVE_UP = "TUPLET_GIVE_UP"  # names a file: a worker makes it where starting again is of no use
+_PARENT = "TUPLET_PARENT"  # the process without which this one has nothing to do
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def check_launch(workers: int, machines: int, head: str | None) -> None:
@@ -56,10 +59,10 @@ def launch(
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         "TORCHELASTIC_LOG_LEVEL": "ERROR",
     }
-    command = [sys.executable, "-m", "torch.distributed.run", *how, *where, "-m", *words]
+    command = [sys.executable, "-m", "tuplet.engines.launch", *how, *where, "-m", *words]
     with tempfile.TemporaryDirectory(prefix="tuplet-") as folder:
         mark = Path(folder) / "given-up"
-        process = subprocess.Popen(command, env={**environment, _GIVE_UP: str(mark)})
+        process = subprocess.Popen(command, env={**environment, _GIVE_UP: str(mark), _PARENT: str(os.getpid())})
         return _ended(process, mark)
 
 
@@ -81,3 +84,21 @@ def give_up() -> None:
     """In a worker: what was given cannot be used, so the launcher need not start the workers again."""
     if _GIVE_UP in os.environ:
         Path(os.environ[_GIVE_UP]).touch()
+
+
+def die_with_parent() -> None:
+    """This process ends when the one that started it does; alone it would go on, or wait for others for ever."""
+    try:
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+    if os.environ.get(_PARENT, str(os.getppid())) != str(os.getppid()):  # it was gone before
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":  # torch.distributed.run, which knows no parent
+    die_with_parent()
+    os.environ[_PARENT] = str(os.getpid())
+    from torch.distributed.run import main
+
+    main()

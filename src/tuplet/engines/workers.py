@@ -6,10 +6,8 @@ neither.
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +18,9 @@ import torch
 from torch import Tensor
 
 from tuplet._check import InputError
+from tuplet.engines.launch import die_with_parent
 
 _WAIT = datetime.timedelta(minutes=10)  # for the slowest worker
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def joined_team(device: torch.device) -> Iterator[Team]:
     if not started_as_worker():
         yield Team()
         return
-    _die_with_parent()
+    die_with_parent()
     size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
     backend = "nccl" if device.type == "cuda" else "gloo"
     try:
@@ -121,11 +119,3 @@ def local_device(device: str) -> str:
 def _device_of_messages() -> str:
     known = torch.distributed.is_initialized()
     return "cuda" if known and torch.distributed.get_backend() == "nccl" else "cpu"
-
-
-def _die_with_parent() -> None:
-    """A worker whose launcher was killed ends too; it would wait for the others for ever."""
-    try:
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return

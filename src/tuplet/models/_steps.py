@@ -40,8 +40,8 @@ class Steps:
             raise InputError(f"{folder} holds something else than a run of tuplet. Choose another folder.")
         if resume and known not in (None, key):
             raise InputError(
-                f"{folder} holds the run of another graph or of other settings. Give the same ones, or leave resume "
-                "out to start anew."
+                f"{folder} holds the run of another graph or of other settings. Give the same ones, or another "
+                "folder to start anew."
             )
         if not resume and folder.exists():
             shutil.rmtree(folder)
