@@ -3,7 +3,7 @@
     python scripts/embed_large.py folder --nodes 1e6 --features 256 --memory 2GB
     python scripts/embed_large.py folder --nodes 1e7 --features 1000 --memory 8GB --kill 600   # killed, then resumed
 
-The graph: R-MAT, 20 edges a node, float16 features around one of sixteen centres. `tuplet embed` runs in a process of
+The graph: R-MAT, 20 edges a node (--edges), float16 features around one of sixteen centres. `tuplet embed` runs in a process of
 its own and writes a folder of float16 Parquet parts; --kill ends it by SIGKILL after so many seconds and goes on with
 --resume. One JSON line tells what came out.
 """
@@ -30,14 +30,14 @@ from tuplet.io.folder import write_meta
 CLASSES, BLOCK = 16, 2**14
 
 
-def make_store(store: Path, n: int, f: int) -> None:
+def make_store(store: Path, n: int, f: int, edges: int) -> None:
     """A graph folder: R-MAT, and features whose centre follows the node's number, as R-MAT's communities do."""
     if store.exists():
         return
     unfinished = store.with_name(store.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    graph = rmat(n, 20, seed=0)
+    graph = rmat(n, edges, seed=0)
     np.save(unfinished / "indptr.npy", graph.indptr)
     np.save(unfinished / "indices.npy", graph.indices)
     centres = np.random.default_rng(1).random((CLASSES, f), dtype=np.float32)
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=float, default=1e6)
     parser.add_argument("--features", type=int, default=256)
+    parser.add_argument("--edges", type=int, default=20, help="a node")
     parser.add_argument("--memory", default="", help="budget; empty: all in memory")
     parser.add_argument("--clusters", type=int, default=16)
     parser.add_argument("--device", default="auto")
@@ -94,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     n, place = int(options.nodes), options.folder / f"{options.nodes:g}x{options.features}"
     begun = time.monotonic()
-    make_store(place / "store", n, options.features)
+    make_store(place / "store", n, options.features, options.edges)
     made = time.monotonic() - begun
     words = [sys.executable, "-m", "tuplet.cli", "embed", str(place / "store"), "-o", f"{place / 'vectors'}/"]
     words += ["-k", str(options.clusters), "--dtype", "float16", "--device", options.device]
@@ -103,6 +104,7 @@ def main() -> None:
     row = {
         "nodes": n,
         "features": options.features,
+        "edges": options.edges * n,
         "memory": options.memory,
         "made_s": round(made, 1),
         "embed_s": round(seconds, 1),
