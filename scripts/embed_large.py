@@ -3,9 +3,9 @@
     python scripts/embed_large.py folder --nodes 1e6 --features 256 --memory 2GB
     python scripts/embed_large.py folder --nodes 1e7 --features 1000 --memory 8GB --kill 600   # killed, then resumed
 
-The graph: R-MAT, 20 edges a node (--edges), float16 features around one of sixteen centres. `tuplet embed` runs in a process of
-its own and writes a folder of float16 Parquet parts; --kill ends it by SIGKILL after so many seconds and goes on with
---resume. One JSON line tells what came out.
+The graph: R-MAT, 20 edges a node (--edges), float16 features around one of sixteen centres. `tuplet embed` runs in a
+process of its own and writes a folder of float16 Parquet parts; --kill ends it by SIGKILL after so many seconds
+and goes on with --resume. One JSON line tells what came out.
 """
 
 from __future__ import annotations

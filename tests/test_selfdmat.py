@@ -17,6 +17,7 @@ from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
 from tuplet.metrics import accuracy
 from tuplet.models._choose_k import Candidate, Choice
+from tuplet.models._edge_groups import EdgeGroups
 from tuplet.models._self_labels import confident
 from tuplet.models._spectrum import filtered_rows, fit_spectrum, rarity
 from tuplet.models.selfdmat import SelfDMAT
@@ -103,6 +104,8 @@ def test_groups_that_are_not_there_leave_it_unsure(caplog: pytest.LogCaptureFixt
 def test_halves_that_disagree_or_a_wide_range_leave_it_unsure(agreement: float, upper: int, sure: bool) -> None:
     candidate = Candidate(4, 0.5, 0.5, 0.5, agreement, 0.1, 0.4)
     assert Choice(4, (4, upper), (candidate,)).sure is sure
+    assert Choice(4, (4, upper), (candidate,), EdgeGroups(5, False)).sure is sure
+    assert not Choice(4, (4, upper), (candidate,), EdgeGroups(9, False)).sure
 
 
 def test_edges_that_join_unlike_nodes_are_told(blocks: Graph, caplog: pytest.LogCaptureFixture) -> None:

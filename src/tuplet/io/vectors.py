@@ -169,7 +169,7 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     if is_there(source) and source.is_dir():
         return from_table(*read_parts(source), source)
     if not (is_there(source) and source.is_file()):
-        raise InputError(f"There is no file {source}. Check the path.")
+        raise InputError(f"There is no file {source}. Give the path of vectors, as `tuplet embed` writes them.")
     check_choice("file ending", source.suffix.lower(), _ENDINGS)
     if source.suffix.lower() == ".parquet":
         return from_table(*read_parquet(source), source)

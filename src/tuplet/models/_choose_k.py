@@ -2,8 +2,9 @@
 
 For each k K-Means runs on a sample of rows. Its score is modularity times silhouette. Then the sample is cut into
 halves that are clustered apart: do both find the same groups (adjusted Rand index)? The answer is, of the numbers
-whose score comes near the best, the one on which the halves agree most. The range holds those numbers, larger ones on
-which the halves agree, and reaches up to where modularity no longer grows: the edges would bear so many groups.
+whose score comes near the best, the one on which the halves agree most. Where the edges alone clearly tell more
+groups apart (`edge_groups`), it is their number. The range holds those numbers, larger ones on which the halves
+agree, and reaches up to where modularity no longer grows: the edges would bear so many groups.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from tuplet._seed import stream
 from tuplet.graph import Graph
+from tuplet.models._edge_groups import EdgeGroups, edge_groups
 from tuplet.rows.kmeans import kmeans
 from tuplet.rows.lloyd import nearest_centre, simplified_silhouette
 from tuplet.training.criteria import sample_edges, sample_rows, sampled_modularity
@@ -51,12 +53,14 @@ class Choice:
     k: int
     range: tuple[int, int]
     candidates: tuple[Candidate, ...]
+    edges: EdgeGroups | None = None
 
     @property
     def sure(self) -> bool:
-        """Whether no number but its neighbour does as well, and halves of the sample agree on the groups."""
+        """Whether no number but its neighbour does as well, halves agree on the groups, and edges tell no more."""
         own = next(one for one in self.candidates if one.k == self.k)
-        return self.range[1] - self.range[0] <= 1 and own.agreement >= _AGREE
+        more = self.edges is not None and self.edges.count > self.k + 1
+        return self.range[1] - self.range[0] <= 1 and own.agreement >= _AGREE and not more
 
     def table(self) -> list[dict[str, Any]]:
         """One row for each number that was tried."""
@@ -67,13 +71,17 @@ def choose_groups(rows_of: RowsOf, graph: Graph, seed: int) -> Choice:
     """The choice for rows that `rows_of(nodes, k)` gives for a clustering into k groups."""
     edges, sample = sample_edges(graph, seed, size=_SAMPLE), sample_rows(graph.n_nodes, seed, size=_SAMPLE)
     tried: list[Candidate] = []
-    for k in candidates(min(MOST, len(sample) // (2 * _ROWS_EACH))):
+    most = min(MOST, len(sample) // (2 * _ROWS_EACH))
+    for k in candidates(most):
         tried.append(_candidate(rows_of, k, sample, edges, seed))
         if k > 20 and _is_past(tried):
             break
-    between = _between([one.k for one in tried], _chosen(tried).k)
-    tried += [_candidate(rows_of, k, sample, edges, seed) for k in between]
-    return _chosen(sorted(tried, key=lambda one: one.k))
+    more = _between([one.k for one in tried], _chosen(tried).k)
+    told = edge_groups(graph, most, seed)
+    if told is not None and told.clear and told.count not in {one.k for one in tried} | set(more):
+        more.append(told.count)
+    tried += [_candidate(rows_of, k, sample, edges, seed) for k in more]
+    return _chosen(sorted(tried, key=lambda one: one.k), told)
 
 
 def _is_past(tried: list[Candidate]) -> bool:
@@ -118,13 +126,18 @@ def _agreement(rows: NDArray[np.float32], k: int, seed: int) -> float:
     return float(adjusted_rand_score(own.labels, nearest_centre(two, theirs.centres)))
 
 
-def _chosen(tried: list[Candidate]) -> Choice:
-    """Of the numbers with a score near the best: the one that halves agree on most, the smallest of equals."""
+def _chosen(tried: list[Candidate], edges: EdgeGroups | None = None) -> Choice:
+    """Of the numbers with a score near the best: the one that halves agree on most, the smallest of equals.
+
+    The number of groups that the edges tell apart is taken instead, where it is clear and larger.
+    """
     good = _good(tried)
     most = max(one.agreement for one in good)
     k = next(one.k for one in good if one.agreement >= most - _EQUAL)
     stable = [one.k for one in tried if one.k > k and one.agreement >= _AGREE]
-    return Choice(k, (good[0].k, max([good[-1].k, *stable, *_enough_modularity(tried)])), tuple(tried))
+    told = edges.count if edges is not None and edges.clear else 0
+    upper = max([good[-1].k, *stable, *_enough_modularity(tried), told])
+    return Choice(max(k, told), (good[0].k, upper), tuple(tried), edges)
 
 
 def _good(tried: list[Candidate]) -> list[Candidate]:

@@ -103,7 +103,7 @@ class NodeEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not cls.inductive:
             raise InputError(
                 f"{cls.__name__} learns one vector for each node of the graph it was fitted on, and has none for "
-                "others. Take embedding_, or call fit_transform on the new graph."
+                "others. Fit it on the new graph."
             )
 
     def passes(self) -> tuple[Pass, ...]:

@@ -56,8 +56,9 @@ class SelfDMAT(NodeEstimator):
     Parameters
     ----------
     n_clusters : number of groups. None: of 2..200 the number whose modularity times silhouette comes within 5% of the
-        best and on which two halves of the nodes agree most; give it where you know it. `k_range_` then tells which
-        other numbers do as well, `k_sure_` whether the graph says it clearly, `k_table_` what each would give.
+        best and on which two halves of the nodes agree most, or the larger one that the edges clearly tell apart;
+        give it where you know it. `k_range_` then tells which other numbers do as well, `k_edges_` how many groups
+        the edges tell apart, `k_sure_` whether all of it says the same, `k_table_` what each number would give.
     far, near : teleport probabilities of the two PageRank filters; the groups are found in the far rows, learned
         and detailed from the near ones.
     tol : tolerance of the filters.
@@ -77,8 +78,8 @@ class SelfDMAT(NodeEstimator):
 
     Attributes after `fit`: `embedding_` (n, d) float32, unit rows; `labels_` (n,), the groups; `n_clusters_`;
     `modularity_` of the far groups (below 0.2 neighbours are not alike, a warning is logged; None without edges);
-    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_range_`, `k_sure_`,
-    `k_scores_` and `k_table_`.
+    `encoder_`, `history_`, `n_features_in_`, `feature_names_in_`. Where n_clusters was None: `k_range_`, `k_edges_`,
+    `k_sure_`, `k_scores_` and `k_table_`.
 
     >>> from tuplet.graph.synth import block_model
     >>> graph = block_model([40, 20, 20], seed=0)
@@ -343,12 +344,16 @@ class SelfDMAT(NodeEstimator):
         choice = choose_groups(rows_of, graph, self.seed)
         self.k_range_, self.k_sure_, self.k_table_ = choice.range, choice.sure, choice.table()
         self.k_scores_ = {one.k: one.score for one in choice.candidates}
+        self.k_edges_ = choice.edges.count if choice.edges is not None else None
         if not choice.sure:
             log.warning(
                 "n_clusters was not given, and the graph does not say it clearly: %d to %d groups fit it, %d are "
-                "taken. Give n_clusters (-k) where you know it; k_table_ tells what each number would give.",
+                "taken%s. Give n_clusters (-k) where you know it; k_table_ tells what each number would give.",
                 *choice.range,
                 choice.k,
+                f"; the edges alone tell {self.k_edges_} or more apart"
+                if (self.k_edges_ or 0) > choice.range[1]
+                else "",
             )
         return choice.k
 
