@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -126,6 +127,25 @@ def test_tiles_give_what_the_whole_matrix_gives(monkeypatch: pytest.MonkeyPatch,
     assert_same(tiled[0], whole[0], u)
     for a, b in zip(tiled[1:], whole[1:]):
         assert_same(a, b, u, v)
+
+
+@pytest.mark.parametrize("tile", [None, 7])
+def test_the_kernels_of_classes_have_the_bits_of_torchs_passes(
+    monkeypatch: pytest.MonkeyPatch, tile: int | None
+) -> None:
+    u, v, y = (x.detach().float() if x.is_floating_point() else x for x in draw(10, 40, 5, 3))
+    u.requires_grad_(), v.requires_grad_()
+    if tile:
+        monkeypatch.setattr(losses_blockwise, "DIRECT_LIMIT", 3)
+        monkeypatch.setattr(losses_blockwise, "TILE", {"cpu": tile})
+
+    def bits() -> list[Any]:
+        loss = dmat_loss(u, v, y, temperature=0.5)
+        return [part.detach().numpy().tobytes() for part in (loss, *torch.autograd.grad(loss, (u, v)))]
+
+    by_kernel = bits()
+    monkeypatch.setattr(losses_blockwise, "_by_kernel", lambda *_: False)
+    assert bits() == by_kernel
 
 
 def test_nothing_overflows_at_a_very_low_temperature() -> None:

@@ -47,6 +47,19 @@ def test_an_operator_is_the_matrix_that_it_stands_for() -> None:
     np.testing.assert_allclose(found.left, whole.left, atol=1e-4)
 
 
+def test_a_symmetric_matrix_needs_no_transpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(svd, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(svd, "WHOLE_UP_TO", 0)
+    half = sp.random_array((120, 120), density=0.1, rng=np.random.default_rng(0))
+    matrix = sp.csr_array(half + half.T, dtype=np.float32)
+    whole = svd.symmetric_svd(matrix, 4, iterations=30)
+    u, s, _ = np.linalg.svd(matrix.toarray())
+    np.testing.assert_allclose(whole.values, s[:4], rtol=1e-4)
+    np.testing.assert_allclose(np.abs(np.sum(whole.left * u[:, :4], axis=0)), 1, atol=1e-3)
+    found, old = svd.symmetric_svd(matrix, 4), truncated_svd(matrix, 4)  # as many products, half the passes
+    np.testing.assert_allclose(found.values, old.values, rtol=1e-5)
+
+
 def test_same_seed_same_bits_and_signs_that_do_not_depend_on_it() -> None:
     matrix = low_rank(seed=1)
     first, again, other = truncated_svd(matrix, 3), truncated_svd(matrix, 3), truncated_svd(matrix, 3, seed=9)

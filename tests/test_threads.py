@@ -75,6 +75,11 @@ def test_pieces_run_on_other_threads_and_come_back_in_order() -> None:
     assert [piece for _, piece, _ in names] == [0, 1, 2] and len({name for *_, name in names}) == 3
 
 
+def test_one_piece_of_work_asks_nothing_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: pytest.fail("asked"))
+    assert threads.over(lambda number: -number, [3]) == [-3]
+
+
 def test_work_inside_of_work_does_not_wait_for_itself() -> None:
     found = threads.over(lambda i: threads.over(lambda j: i * j, range(4), threads=4), range(8), threads=2)
     assert found == [[i * j for j in range(4)] for i in range(8)]

@@ -53,8 +53,9 @@ def over(
     [1, 4, 9]
     """
     todo = list(pieces)
-    wanted = min(cores() if threads is None else threads, len(todo))
-    if wanted <= 1 or getattr(_inside, "pool", False):
+    alone = len(todo) <= 1 or getattr(_inside, "pool", False)  # then nothing is asked of the system: it takes longer
+    wanted = 1 if alone else min(cores() if threads is None else threads, len(todo))
+    if wanted <= 1:
         return [function(piece) for piece in todo]
     with one_pool() if hold else nullcontext():
         return list(_executor(wanted).map(_marked(function, hold), todo))

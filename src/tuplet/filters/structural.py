@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tuplet._check import check_int
 from tuplet.filters._operator import make_operator
 from tuplet.graph import Graph
-from tuplet.rows.svd import truncated_svd
+from tuplet.rows.svd import symmetric_svd
 
 STOP = 0.2
 WALKS = 200  # a node, in graphs of up to 2^27 / 200 nodes; fewer in larger ones
@@ -32,7 +32,7 @@ def structural_features(graph: Graph, seed: int = 0, *, dimensions: int = 128) -
     (40, 8)
     """
     d = min(check_int("dimensions", dimensions), graph.n_nodes - 1)
-    found = truncated_svd(_log_ratios(graph, seed), d, seed=seed)
+    found = symmetric_svd(_log_ratios(graph, seed), d, seed=seed)
     return np.ascontiguousarray(found.left * found.values, dtype=np.float32)
 
 

@@ -86,13 +86,16 @@ class _LogSums(torch.autograd.Function):
         grad_b = grad_a if b is None else torch.zeros_like(b)
         for rows, cols in _tiles(a.shape[0], size, symmetric=b is None):
             tile = _tile(a, b, rows, cols, steep, without_self) if held is None else held
-            pulls = []
-            for k, part in enumerate(_parts(tile, labels, rows, cols, steep)):
-                row, col = sides * k, sides * k + sides - 1
-                pulls.append(
-                    _pull(part, sums[row, rows], grads[0][row, rows], sums[col, cols], grads[0][col, cols], steep)
-                )
-            pull = pulls[0] if len(pulls) == 1 else pulls[0].add_(pulls[1])
+            ends = []  # the log sums of the tile's rows and columns, and their gradients; then those of one class
+            for row in range(0, len(sums), sides):
+                col = row + sides - 1
+                ends.append((sums[row, rows], grads[0][row, rows], sums[col, cols], grads[0][col, cols]))
+            if labels is not None and _by_kernel(tile, steep):
+                pull = _pull_of_classes(tile, labels[rows], labels[cols], ends)
+            else:
+                parts = _parts(tile, labels, rows, cols, steep)
+                pull, *more = [_pull(part, *some, steep) for part, some in zip(parts, ends)]
+                pull = pull.add_(more[0]) if more else pull
             grad_a[rows].addmm_(pull, (a if b is None else b)[cols])
             if b is not None or rows != cols:
                 grad_b[cols].addmm_(pull.T, a[rows])
@@ -119,7 +122,13 @@ def _tile(a: Tensor, b: Tensor | None, rows: slice, cols: slice, steep: bool, wi
 def _parts(tile: Tensor, labels: Tensor | None, rows: slice, cols: slice, steep: bool) -> Iterator[Tensor]:
     """The tile, then (with labels) the tile with pairs of different classes left out."""
     yield tile
-    if labels is not None:
+    if labels is not None and _by_kernel(tile, steep):
+        from tuplet.kernels.class_tiles import of_one_class
+
+        part = torch.empty_like(tile)
+        of_one_class(tile.numpy(), labels[rows].numpy(), labels[cols].numpy(), part.numpy())
+        yield part
+    elif labels is not None:
         yield tile.masked_fill(labels[rows, None] != labels[None, cols], -torch.inf if steep else 0.0)
 
 
@@ -138,3 +147,21 @@ def _pull(
         return over_row.add_(torch.exp(part - col_sums[None, :]).mul_(col_grads[None, :]))
     row, col = row_grads * torch.exp(-row_sums), col_grads * torch.exp(-col_sums)
     return (row[:, None] + col[None, :]).mul_(part)
+
+
+def _by_kernel(tile: Tensor, steep: bool) -> bool:
+    return not steep and tile.device.type == "cpu" and tile.dtype == torch.float32
+
+
+def _pull_of_classes(
+    tile: Tensor, rows: Tensor, cols: Tensor, ends: list[tuple[Tensor, Tensor, Tensor, Tensor]]
+) -> Tensor:
+    """`_pull` of the tile plus that of its part of one class, of the classes `rows` and `cols`; one pass."""
+    from tuplet.kernels.class_tiles import pull_of_classes
+
+    shares = []
+    for row_sums, row_grads, col_sums, col_grads in ends:
+        shares += [row_grads * torch.exp(-row_sums), col_grads * torch.exp(-col_sums)]
+    out = torch.empty_like(tile)
+    pull_of_classes(*(part.numpy() for part in (tile, rows, cols, *shares, out)))
+    return out

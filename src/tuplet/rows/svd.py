@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,26 @@ def operator_svd(
     q, rounds = first_columns(shape, d + extra, iterations, seed)
     for _ in range(rounds):
         q = orthonormal(backward(orthonormal(forward(q))))
-    q = orthonormal(q)
+    return _svd_within(forward, orthonormal(q), d)
+
+
+def symmetric_svd(rows: Any, d: int, *, seed: int = 0, iterations: int = 4) -> SVD:
+    """The same of a symmetric CSR matrix, in half the time: it is its own transpose.
+
+    A round is two products and one pass of `orthonormal`; directions whose values are below 1/300 of the largest may
+    be lost. Exact where n is small.
+    """
+    n = rows.shape[0]
+    if n <= EXACT_UP_TO:
+        return truncated_svd(rows, d, seed=seed)
+    q = stream(seed, "svd").standard_normal((n, min(d + 20, n)), dtype=np.float32)
+    for _ in range(iterations):
+        q = orthonormal(times(rows, times(rows, q)), passes=1)
+    return _svd_within(partial(times, rows), orthonormal(q), d)
+
+
+def _svd_within(forward: Callable[[Floats], Floats], q: Floats, d: int) -> SVD:
+    """The singular vectors within the orthonormal columns of `q`."""
     y = forward(q)
     squares, turn = np.linalg.eigh(gram(y))
     values = np.sqrt(squares.clip(min=0))[::-1][:d]
@@ -132,9 +152,9 @@ def signed_right(right: Any) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(right * sign, np.float32), sign
 
 
-def orthonormal(y: Floats) -> Floats:
+def orthonormal(y: Floats, *, passes: int = 2) -> Floats:
     """Columns that span those of `y` (n, c), orthonormal; written into `y`. Columns without content become 0."""
-    for _ in range(2):  # once more, for what rounding left
+    for _ in range(passes):  # the second, for what rounding left
         squares, turn = np.linalg.eigh(gram(y))
         kept = squares > 1e-10 * max(squares[-1], 1e-30)
         factor = (turn * np.where(kept, 1 / np.sqrt(np.where(kept, squares, 1)), 0)).astype(np.float32)
