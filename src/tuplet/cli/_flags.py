@@ -67,6 +67,9 @@ FLAGS: dict[str, Flag] = {
     "header": Flag("The text files have a header, or have none.", "switch", "text", ("--header/--no-header",)),
     "separator": Flag("Between two columns of text files: a character, or tab.", needs="text"),
     "comment": Flag("Lines of text files that start so are skipped.", needs="text"),
+    "decimal": Flag(
+        'Decimal mark of numbers in text files, "," or "."; then 1.234,5 or 1,234.5 are read too.', needs="text"
+    ),
     "preparation": Flag(
         "Saved model or graph folder: the columns pass as they did there; nothing is learned from them.",
         needs="features",

@@ -1,7 +1,8 @@
 """The cells of text files: which type a column of texts has, the same however the file is cut into chunks.
 
 A column is whole numbers, numbers, booleans or points in time if every cell is one (or empty); else it stays text.
-Numbers in another form (1,5 or 10% or $10) are refused with their line; as texts they would be categories.
+Numbers in another form (1,5 or 10% or $10; see _writings.py) are refused with their line; as texts they would be
+categories.
 """
 
 from __future__ import annotations
@@ -10,29 +11,23 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from tuplet._check import InputError, option
+from tuplet.io._writings import Dots, are_numbers, odd_numbers, plainly, ways_to_say
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NULL_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>")
-_ODD_NUMBER = (  # 1,5 and 1.234,5 and 1'234 and 1,00,000, perhaps with a sign; but no 1.2.3 or 10.0.0.1
-    r"^[-+]?\s*[$€£¥]?\s*[-+]?(\d+([.,]\d+)?|\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d+)?"
-    r"|\d{1,3}(,\d{2,3})+(\.\d+)?)\s*[%$€£¥]?$"
-)
-_PLAIN_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
-OTHER_DATE = (  # 31.01.2024, 1/31/2024, 2024/01/31, perhaps with the time of day
-    r"^\s*(\d{1,2}[./-]\d{1,2}[./-][12]\d{3}|[12]\d{3}[./]\d{1,2}[./]\d{1,2})"
-    r"([T ]\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*([AaPp][Mm])?)?\s*$"
-)
 _ORDER = ("null", "int", "number")
 
 
 class ColumnTypes:
     """Learns the types of columns of texts from chunk after chunk, then casts the chunks."""
 
-    def __init__(self, columns: Collection[str], free: Collection[str] = ()) -> None:
+    def __init__(self, columns: Collection[str], free: Collection[str] = (), *, decimal: str | None = None) -> None:
         self.kinds = dict.fromkeys(columns, "null")
         self.free = set(free)  # columns that may hold any text: ids, labels, what the user named a category
+        self.decimal = decimal  # the mark, where the user named it; free columns are not read by it
+        self._dots = {name: Dots() for name in columns if name not in self.free and decimal is None}
         self._odd: dict[str, tuple[str, str]] = {}  # column -> first odd number, its place
         self._counts = {name: [0, 0] for name in columns}  # numbers in any writing, cells
 
@@ -43,8 +38,10 @@ class ColumnTypes:
             if name in self.free:
                 self.kinds[name] = _join(self.kinds[name], _kind(cells)) if len(cells) else self.kinds[name]
             elif len(cells):
-                kind = _kind(cells)
+                kind = _kind(cells, self.decimal)
                 self.kinds[name] = _join(self.kinds[name], kind)
+                if kind == "number" and self.decimal is None:
+                    self._dots[name].add(cells)
                 self._count(name, table.column(name), cells, kind, place)
 
     def _count(self, name: str, column: Any, cells: Any, kind: str, place: Callable[[int], str]) -> None:
@@ -55,9 +52,9 @@ class ColumnTypes:
         if kind != "text":
             counts[0] += len(cells) * (kind in _ORDER)
             return
-        plain = pc.match_substring_regex(cells, _PLAIN_NUMBER)
-        counts[0] += pc.sum(pc.or_(_odd(cells), plain)).as_py() or 0
-        row = pc.index(_odd(column), True).as_py()
+        read = are_numbers(cells, self.decimal)
+        counts[0] += pc.sum(pc.or_(odd_numbers(cells, self.decimal), read)).as_py() or 0
+        row = pc.index(odd_numbers(column, self.decimal), True).as_py()
         if row >= 0:
             self._odd.setdefault(name, (column[row].as_py(), place(row)))
 
@@ -66,10 +63,18 @@ class ColumnTypes:
         for name, (cell, where) in self._odd.items():
             numbers, cells = self._counts[name]
             if self.kinds[name] == "text" and 2 * numbers > cells:
+                ways = ways_to_say(cell) if self.decimal is None else ""
+                by = "" if self.decimal is None else f" by {option('decimal', self.decimal)}"
                 raise InputError(
                     f"{where[:1].upper()}{where[1:]}, column {name!r}, holds {cell!r}: a number in a form that is "
-                    f"not read. Write it plainly, such as 1234.5, or say {option('categorical', [name])}."
+                    f"not read{by}. {f'Say {ways}, or write' if ways else 'Write'} it plainly, such as 1234.5, or "
+                    f"say {option('categorical', [name])}."
                 )
+
+    def remarks(self) -> dict[str, str]:
+        """Columns that are read as numbers but may be meant otherwise: what was seen and what to do."""
+        found = {name: dots.remark for name, dots in self._dots.items() if self.kinds[name] == "number"}
+        return {name: remark for name, remark in found.items() if remark}
 
     def cast(self, table: pa.Table) -> pa.Table:
         """The chunk in the types that all chunks have together; text stays as it is."""
@@ -80,17 +85,11 @@ class ColumnTypes:
         for name, kind in self.kinds.items():
             if kind != "text" and name in table.column_names:
                 column = _empty_to_null(table.column(name))
+                if kind in _ORDER and name not in self.free:
+                    column = plainly(column, self.decimal)
                 place = table.column_names.index(name)
                 table = table.set_column(place, name, _cast(column, types[kind]))
         return table
-
-
-def _odd(cells: Any) -> Any:
-    """Which cells are numbers in another form; dates are none."""
-    import pyarrow.compute as pc
-
-    plain, date = (pc.match_substring_regex(cells, form) for form in (_PLAIN_NUMBER, OTHER_DATE))
-    return pc.and_not(pc.match_substring_regex(cells, _ODD_NUMBER), pc.or_(plain, date))
 
 
 def _known(column: Any) -> Any:
@@ -124,7 +123,7 @@ def _cast(column: Any, kind: Any) -> Any:
     return pc.cast(column, kind)
 
 
-def _kind(cells: Any) -> str:
+def _kind(cells: Any, decimal: str | None = None) -> str:
     """The narrowest type of all cells."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -132,14 +131,16 @@ def _kind(cells: Any) -> str:
     if not len(cells):
         return "null"
     first = cells[0].as_py()
-    if first[:1] in "+-.0123456789" or first.lower().startswith("inf"):
-        for kind, arrow in (("int", pa.int64()), ("number", pa.float64())):
-            try:
-                _cast(cells, arrow)
-            except pa.ArrowException:
-                continue
-            if kind == "number" or not pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
-                return kind
+    if first[:1] in "+-.,0123456789" or first.lower().startswith("inf"):
+        if decimal is None or pc.all(are_numbers(cells, decimal)).as_py():
+            numbers = plainly(cells, decimal)
+            for kind, arrow in (("int", pa.int64()), ("number", pa.float64())):
+                try:
+                    _cast(numbers, arrow)
+                except pa.ArrowException:
+                    continue
+                if kind == "number" or not pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
+                    return kind
         try:
             pc.cast(cells, pa.timestamp("us"))
             return "time"

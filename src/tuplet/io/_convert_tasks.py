@@ -34,13 +34,12 @@ from tuplet.io._external_sort import (
     sort_bucket,
 )
 from tuplet.io._id_maps import BitmapMap, IdMap
-from tuplet.io._inputs import Inputs
+from tuplet.io._inputs import OF_TEXT, Inputs
 from tuplet.io._pairs import id_map, node_pairs
 from tuplet.io._text_ids import numbered_chunks
 
 log = logging.getLogger("tuplet")
 _COPY = 2**24  # bytes moved at once
-_TEXT = ("header", "separator", "comment")
 
 
 def check_for_tasks(inputs: Inputs) -> None:
@@ -60,7 +59,7 @@ def deal_and_sort(job: ConvertJob, inputs: Inputs, options: dict[str, Any], memo
     plan = Buckets.make(int(job.state["n"]), entries, weighted=weighted, memory=memory // 2)
     parts = [str(Path(part).resolve()) for part in inputs.edges.table.parts]
     file = job.buckets.resolve() / "task.json"
-    names = ("source", "target", "weight", "directed", *_TEXT)
+    names = ("source", "target", "weight", "directed", *OF_TEXT)
     plain = {"n": plan.n, "rows": plan.rows, "weighted": weighted, "entries_in_memory": plan.entries_in_memory}
     facts = {"plan": plain, "parts": parts, "work": str(job.folder.resolve()), "memory": memory // 2}
     facts |= {name: job.state[name] for name in ("numbers", "as_text")}
@@ -84,7 +83,7 @@ def deal_part(item: Mapping[str, Any]) -> list[int]:
     if counts.exists():
         return list(json.loads(counts.read_text()))
     options = facts["options"]
-    text = {name: options[name] for name in _TEXT}
+    text = {name: options[name] for name in OF_TEXT}
     part = Path(facts["parts"][item["number"]])
     edges = EdgeTable.open(part, options["source"], options["target"], options["weight"], text)
     known, chunks = _numbered(edges, part, facts, plan.n)

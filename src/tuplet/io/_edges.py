@@ -15,6 +15,7 @@ from tuplet._check import InputError, did_you_mean, option
 from tuplet.io._ids import id_column, unify
 from tuplet.io._layout import nameless
 from tuplet.io._tables import Chunk, Table, open_table
+from tuplet.io._writings import Dots, are_numbers, plainly, ways_to_say
 from tuplet.io.preparation._roles import named_as_index
 
 if TYPE_CHECKING:
@@ -65,13 +66,19 @@ class EdgeTable:
         columns = [*self.ends, *([self.weight] if self.weight else [])]
         types = dict.fromkeys(self.ends, pa.int64()) if numbers and self.table.is_text else None
         from_text = self.table.is_text and not as_text
+        dots = Dots() if self.table.decimal is None and not (numbers or as_text) else None  # told once, not each pass
         first_row = _FirstRow(self.table.is_text and not self.table.header and not self.table.sure)
         for chunk in self.table.chunks(columns, types):
             ends = [id_column(chunk.table.column(i), f"column {self.ends[i]!r} of the edges", chunk.place,
                               from_text=from_text) for i in (0, 1)]  # fmt: skip
             first_row.add(*(chunk.table.column(i) for i in (0, 1)))
-            yield Edges(ends[0], ends[1], checked_weights(chunk, self.weight), chunk.done)
+            weights = checked_weights(chunk, self.weight, self.table.decimal)
+            if dots is not None and self.weight and self.table.is_text:
+                dots.add(chunk.table.column(self.weight))
+            yield Edges(ends[0], ends[1], weights, chunk.done)
         first_row.check()
+        if dots is not None and dots.remark:
+            log.warning("weight column %r: %s", self.weight, dots.remark)
 
     def read(self) -> Edges:
         """All edges at once, the ids in one type."""
@@ -193,8 +200,8 @@ def _weight_column(table: Table, ends: tuple[str, str], weight: str | bool | Non
     return known[0] if known else None
 
 
-def checked_weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | None:
-    """The weights of a chunk as float32, each finite and 0 or more."""
+def checked_weights(chunk: Chunk, name: str | None, decimal: str | None = None) -> NDArray[np.float32] | None:
+    """The weights of a chunk as float32, each finite and 0 or more; texts are read by the `decimal` mark."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -204,7 +211,7 @@ def checked_weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | Non
     what = f"The weight column {name!r}"
     remedy = f"Correct it, or say {option('weight', False)}."
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _numbers(chunk, column, what, remedy)
+        column = _numbers(chunk, column, what, remedy, decimal)
     try:
         values = np.asarray(pc.fill_null(pc.cast(column, pa.float64()), float("nan")), dtype=np.float64)
     except pa.ArrowException:
@@ -220,7 +227,7 @@ def checked_weights(chunk: Chunk, name: str | None) -> NDArray[np.float32] | Non
     return values.astype(np.float32)
 
 
-def _numbers(chunk: Chunk, column: Any, what: str, remedy: str) -> Any:
+def _numbers(chunk: Chunk, column: Any, what: str, remedy: str, decimal: str | None) -> Any:
     """Texts as numbers; only those of text files can be."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -228,15 +235,25 @@ def _numbers(chunk: Chunk, column: Any, what: str, remedy: str) -> Any:
     if chunk.lines is None:
         raise InputError(f"{what} holds {column.type}, not numbers. {remedy}")
     try:
-        return pc.cast(column, pa.float64())
+        if decimal is None or pc.all(are_numbers(column, decimal)).as_py():
+            return pc.cast(plainly(column, decimal), pa.float64())
     except pa.ArrowException:
-        for row, cell in enumerate(column.to_pylist()):
-            try:
-                pc.cast(pa.scalar(cell), pa.float64())
-            except pa.ArrowException:
-                why = "holds no weight" if not cell else f"holds {cell!r}, not a number,"
-                raise InputError(f"{what} {why} in {chunk.place(row)}. {remedy}") from None
-        raise
+        pass
+    row, cell = next((row, cell) for row, cell in enumerate(column.to_pylist()) if not _is_number(cell, decimal))
+    why = "holds no weight" if not cell else f"holds {cell!r}, not a number,"
+    ways = ways_to_say(cell) if decimal is None else ""
+    raise InputError(f"{what} {why} in {chunk.place(row)}. {f'Say {ways}. ' if ways else ''}{remedy}")
+
+
+def _is_number(cell: str, decimal: str | None) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        pc.cast(plainly(pa.scalar(cell), decimal), pa.float64())
+    except pa.ArrowException:
+        return False
+    return decimal is None or bool(are_numbers(pa.scalar(cell), decimal).as_py())
 
 
 def adjacency(

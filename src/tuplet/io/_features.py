@@ -43,12 +43,14 @@ def encode_table(
     scale: bool = True,
     missing: str = "role",
     preparation: Preparation | None = None,
+    remarks: Mapping[str, str] | None = None,
     what: str = "the features",
 ) -> EncodedTable:
     """The features of `columns`; `chunks()` gives the table from its beginning, whole or in parts, twice.
 
     `chosen`: the user named the columns, so none of them is left out for what it looks like. `missing` other than
     "role": rows without a value are zero, for the caller to fill. `preparation`: nothing is learned, this is used.
+    `remarks` of the reader are added to the columns' notes.
     """
     for name in [*categorical, *tokens, *(roles or ()), *exclude]:
         if name not in columns:
@@ -64,6 +66,7 @@ def encode_table(
     found = Preparation.fit(
         chunks, label=label, columns=columns if chosen else None, exclude=exclude, separators=separators, scale=scale,
         roles={**dict.fromkeys(categorical, "category"), **(roles or {})}, gaps=missing == "role",
+        remarks=remarks,
     )  # fmt: skip
     return _encoded(found, chunks, missing, new=False)
 

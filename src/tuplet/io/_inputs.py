@@ -23,12 +23,12 @@ DEFAULTS: dict[str, Any] = {
     "source": None, "target": None, "weight": None, "id": None, "columns": None, "categorical": (), "tokens": (),
     "roles": None, "exclude": (), "scale": True,
     "label": None, "directed": False, "missing": "role", "unmatched": "error", "header": None, "separator": None,
-    "comment": "#", "preparation": None,
+    "comment": "#", "decimal": None, "preparation": None,
 }  # fmt: skip
 _STEERING = ("columns", "categorical", "tokens", "roles", "exclude", "scale")  # what is made of the columns
 _OF_FEATURES = (*_STEERING, "missing")
 _OF_NODES = ("id", "label", "unmatched")
-_OF_TEXT = ("header", "separator", "comment")
+OF_TEXT = ("header", "separator", "comment", "decimal")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Inputs:
         """Open the tables. `in_memory` holds the features whole; else they are read in chunks."""
         check_choice("missing", options["missing"], MISSING)
         check_choice("unmatched", options["unmatched"], UNMATCHED)
-        text = {name: options[name] for name in _OF_TEXT}
+        text = {name: options[name] for name in OF_TEXT}
         matrix = as_matrix(features)
         has_table = features is not None and matrix is None
         made = options["preparation"]
@@ -81,7 +81,7 @@ class Inputs:
             )
         tables = [found.table, *(nodes.table for nodes in (x_table, y_table) if nodes is not None)]
         if not any(table.is_text for table in tables):
-            _check_used(options, _OF_TEXT, "no text file is given")
+            _check_used(options, OF_TEXT, "no text file is given")
         return cls(found, x_table, matrix, y_table)
 
     @property
@@ -132,7 +132,7 @@ def encoding(table: NodeTable, options: dict[str, Any]) -> dict[str, Any]:
     """What `encode` needs to know of the options."""
     names = ("categorical", "tokens", "roles", "exclude", "scale", "missing", "preparation")
     own = {name: options.get(name) for name in names}
-    return {**own, "label": table.label, "chosen": options["columns"] is not None}
+    return {**own, "label": table.label, "chosen": options["columns"] is not None, "remarks": table.remarks}
 
 
 def _not_numbers(roles: Mapping[str, str] | None) -> list[str]:

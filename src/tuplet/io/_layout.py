@@ -101,7 +101,7 @@ def _separator(lines: list[str], name: str) -> str:
         except csv.Error:
             continue
         if min(widths) >= 2 and len(widths) == 1:
-            return mark
+            return ";" if mark == "," and _commas_are_decimal(lines[:20]) else mark
         if min(widths) >= 2 and not best:
             best = mark
     if best:
@@ -110,6 +110,16 @@ def _separator(lines: list[str], name: str) -> str:
         f"{name} has one column only: {lines[0][:60]!r}. Two or more are needed, separated by comma, tab or blank; "
         f"name another separator with {option('separator')}"
     )
+
+
+def _commas_are_decimal(lines: list[str]) -> bool:
+    """Whether the lines are split by semicolons, with no comma but in numbers such as 1,5."""
+    try:
+        rows = _split(lines, ";")
+    except csv.Error:
+        return False
+    with_comma = [cell for row in rows for cell in row if "," in cell]
+    return len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 and all(map(_is_number, with_comma))
 
 
 def _looks_like_header(first: list[str], rest: list[list[str]]) -> tuple[bool, bool]:
@@ -126,7 +136,7 @@ def _looks_like_header(first: list[str], rest: list[list[str]]) -> tuple[bool, b
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        float(cell.replace(",", "."))  # a decimal comma is no header either
     except ValueError:
         return False
     return True

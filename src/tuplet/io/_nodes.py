@@ -34,8 +34,8 @@ UNMATCHED = ("error", "keep", "drop")
 class NodeTable:
     """A table with one row a node: its ids, read at once, and its other columns in chunks or whole.
 
-    `features` are the columns that are features, `label` the one that holds the classes, or None. `what` names the
-    table in errors, such as "the features".
+    `features` are the columns that are features, `label` the one that holds the classes, or None; `remarks` are on
+    columns whose numbers may be meant otherwise. `what` names the table in errors, such as "the features".
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class NodeTable:
 
         self.table, self.key, self.features, self.label, self._held = table, key, tuple(features), label, None
         self._columns = list(dict.fromkeys([*features, *([label] if label else [])]))
-        self._types = ColumnTypes(self._columns if table.is_text else (), [*free, *([label] if label else [])])
+        free = [*free, *([label] if label else [])]
+        self._types = ColumnTypes(self._columns if table.is_text else (), free, decimal=table.decimal)
         ids, held, rows = [], [], 0
         for chunk in table.chunks([key, *self._columns]):
             what_key = f"column {key!r} of {what}"
@@ -57,6 +58,7 @@ class NodeTable:
             check_most_rows(rows, what.capitalize())
         check_some_rows(rows, what.capitalize())
         self._types.check()
+        self.remarks = self._types.remarks()
         self.ids = pa.concat_arrays(unify(*ids))
         check_unique(self.ids, f"{what} (column {key!r})")
         if in_memory:

@@ -41,6 +41,7 @@ def read_graph(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    decimal: str | None = None,
     preparation: Any = None,
     name: str = "",
 ) -> Graph:
@@ -68,7 +69,8 @@ def read_graph(
     `missing` says how absent feature values are filled: by the column's "role", "zero", "mean" of the column, or
     "propagate", the mean over the node's neighbours; or they are an "error". Nodes without a feature row are filled
     in the same way; for "role" they are an error, or with `unmatched` "keep" rows of zeros.
-    `header`, `separator` and `comment` overrule what is guessed from the first lines of text files.
+    `header`, `separator` and `comment` overrule what is guessed from the first lines of text files. `decimal` names
+    the decimal mark of their numbers, "," or "."; marks between thousands are read then too (1.234,5 or 1,234.5).
 
     >>> g = read_graph([("ann", "bob"), ("bob", "cy")], {"id": ["cy", "bob", "ann"], "age": [31, 17, 42]})
     >>> g, g.ids.tolist(), g.feature_names
@@ -77,7 +79,8 @@ def read_graph(
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
                "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
-               "separator": separator, "comment": comment, "preparation": as_preparation(preparation)}  # fmt: skip
+               "separator": separator, "comment": comment, "decimal": decimal,
+               "preparation": as_preparation(preparation)}  # fmt: skip
     edges, features, labels = located(edges), located(features), located(labels)
     whole = _whole_graph(edges, features, labels, options)
     if whole is not None:

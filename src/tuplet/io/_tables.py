@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuplet._check import InputError, is_there
+from tuplet._check import InputError, check_choice, is_there
 from tuplet.io._arrow import from_memory, plain_types
 from tuplet.io._layout import check_header
 from tuplet.io._text import TextFile, check_packed
+from tuplet.io._writings import DECIMALS
 from tuplet.io.sources import is_source, open_source
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Table:
     header: bool = True
     sure: bool = True
     schema: Any = None
+    decimal: str | None = None  # the mark in the numbers of a text file, where it was named
 
     def chunks(self, columns: Sequence[str], types: Mapping[str, Any] | None = None) -> Iterator[Chunk]:
         """The rows of `columns` in order; text files give texts, or `types` where given."""
@@ -119,6 +121,7 @@ def open_table(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    decimal: str | None = None,
     named: Iterable[Any] = (),
 ) -> Table:
     """`given` as a Table; `what` names it in errors, such as "The edges".
@@ -131,12 +134,14 @@ def open_table(
     >>> open_table({"id": ["a", "b"], "age": [3, 4]}, "The features").names
     ('id', 'age')
     """
+    if decimal is not None:
+        check_choice("decimal", decimal, DECIMALS)
     asked = tuple(name for name in named if isinstance(name, str))
     text: dict[str, Any] = {"header": header, "separator": separator, "comment": comment, "named": asked}
     given = open_source(given) if is_source(given) else given
     paths = _paths(given)
     if paths is None and hasattr(given, "read"):
-        return _text_table([TextFile(given, **text)], what)
+        return _text_table([TextFile(given, **text)], decimal)
     if paths is None:
         return _columnar((from_memory(given, what),), what)
     kind = kind_of(paths[0])
@@ -147,7 +152,7 @@ def open_table(
             raise InputError(f"{paths[0]} is of a kind that is not read as a table. {remedy}")
     if kind in ("parquet", "arrow"):
         return _columnar(tuple(paths), what)
-    return _text_table([TextFile(path, **text) for path in paths], what)
+    return _text_table([TextFile(path, **text) for path in paths], decimal)
 
 
 def _paths(given: Any) -> list[Path] | None:
@@ -195,7 +200,7 @@ def kind_of(path: Path) -> str:
     return ""
 
 
-def _text_table(files: list[TextFile], what: str) -> Table:
+def _text_table(files: list[TextFile], decimal: str | None) -> Table:
     layout = files[0].layout
     for file in files[1:]:
         if file.layout.names != layout.names:
@@ -204,7 +209,7 @@ def _text_table(files: list[TextFile], what: str) -> Table:
                 f"{', '.join(layout.names)}. Give all parts the same columns, each with or each without a header."
             )
     sure = all(file.layout.sure for file in files)
-    return Table(tuple(files), layout.names, is_text=True, header=layout.header, sure=sure)
+    return Table(tuple(files), layout.names, is_text=True, header=layout.header, sure=sure, decimal=decimal)
 
 
 def _columnar(parts: tuple[Any, ...], what: str) -> Table:

@@ -67,6 +67,7 @@ def convert(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    decimal: str | None = None,
     preparation: Any = None,
     name: str = "",
     memory: int | str = "2GB",
@@ -96,7 +97,8 @@ def convert(
     options = {"source": source, "target": target, "weight": weight, "id": id, "columns": columns, "label": label,
                "categorical": categorical, "tokens": tokens, "roles": roles, "exclude": exclude, "scale": scale,
                "directed": directed, "missing": missing, "unmatched": unmatched, "header": header,
-               "separator": separator, "comment": comment, "preparation": as_preparation(preparation)}  # fmt: skip
+               "separator": separator, "comment": comment, "decimal": decimal,
+               "preparation": as_preparation(preparation)}  # fmt: skip
     if missing == "propagate":
         raise InputError(
             f"{option('missing', 'propagate')} needs the whole graph in memory, which convert never holds. Choose "

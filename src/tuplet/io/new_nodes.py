@@ -44,6 +44,7 @@ def read_new_nodes(
     header: bool | None = None,
     separator: str | None = None,
     comment: str = "#",
+    decimal: str | None = None,
 ) -> NewNodes:
     """New nodes of `graph` from an edge and a feature table, as `read_graph` takes them.
 
@@ -61,7 +62,7 @@ def read_new_nodes(
     import pyarrow as pa
 
     check_choice("missing", missing, ("role", "error", "zero"))
-    text = {"header": header, "separator": separator, "comment": comment}
+    text = {"header": header, "separator": separator, "comment": comment, "decimal": decimal}
     if features is None or as_matrix(features) is not None:
         raise InputError("The features of new nodes need an id column. Give a table, not a matrix.")
     made = graph.preparation

@@ -56,7 +56,8 @@ class Categories:
     def note(self) -> str:
         if self.buckets:
             return f"very many levels, hashed to {self.buckets}"
-        return f"{len(self.rare)} rare levels as one" if self.rare else ""
+        rare = f"{len(self.rare)} rare levels as one" if self.rare else ""
+        return "; ".join(filter(None, [rare, _by_case_only([*self.levels, *self.rare])]))
 
     def transform(self, column: Any) -> Encoded:
         text, missing = read.texts(column)
@@ -85,3 +86,20 @@ class Categories:
         table = [zlib.crc32(level.encode()) % self.buckets for level in coded.dictionary.to_pylist()]
         place = np.asarray(pc.fill_null(coded.indices, -1), dtype=np.int64)
         return np.where(place >= 0, np.array([*table, 0], np.int64)[place], -1), 0
+
+
+def _by_case_only(levels: list[str]) -> str:
+    """A remark on levels that differ in case only, which are kept apart: a writer's whim, or a meaning?
+
+    >>> _by_case_only(["Yes", "no", "yes"])
+    "'Yes' and 'yes' differ in case only"
+    """
+    alike: dict[str, list[str]] = {}
+    for level in sorted(levels):
+        alike.setdefault(level.casefold(), []).append(level)
+    found = [same for same in alike.values() if len(same) > 1]
+    if not found:
+        return ""
+    others = sum(map(len, found)) - 2
+    more = f", and {others} other level{'s' if others > 1 else ''}," if others else ""
+    return f"{found[0][0]!r} and {found[0][1]!r}{more} differ in case only"

@@ -75,12 +75,14 @@ class Preparation:
         separators: Mapping[str, str | None] | None = None,
         scale: bool = True,
         gaps: bool = True,
+        remarks: Mapping[str, str] | None = None,
     ) -> Self:
         """Learn from the tables that `chunks()` yields; one pass, and a sample of at most 65,536 rows is kept.
 
         `id` and `label` are no features. `columns` picks columns, also such as would be left out; `exclude` leaves
         some out; `roles` overrules what is found; `separators` split the tokens of text columns. `scale` False keeps
         numbers, counts and blocks as they are. `gaps` False makes no columns that say where values are missing.
+        `remarks` are added to the notes of columns.
         """
         sample, _ = sample_table(chunks())
         if sample is None or not sample.num_rows:
@@ -89,6 +91,7 @@ class Preparation:
                     dict(separators or {}), scale, gaps)  # fmt: skip
         found, left_out = plan_columns(sample, plan)
         used, notes = weighed(found, sample, scale)
+        used = tuple(_remarked(column, (remarks or {}).get(column.encoder.name)) for column in used)
         warnings = (*notes, *copies_of_label(sample, used, label))
         for text in warnings:
             log.warning("%s", text)
@@ -233,6 +236,10 @@ class Preparation:
         found = encoder.transform(values)
         scaled = found.values if column.factor == 1 else found.values * np.float32(column.factor)
         return found, FeatureBlock(encoder.name, column.role, encoder.names, scaled, missing_of(values))
+
+
+def _remarked(column: Column, remark: str | None) -> Column:
+    return column if not remark else replace(column, note=f"{column.note or column.encoder.note}; {remark}")
 
 
 def _tell_strange(encoder: Encoder, strange: int, total: int) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuplet._check import InputError, option
-from tuplet.io._cells import OTHER_DATE
+from tuplet.io._writings import OTHER_DATE, are_numbers, odd_numbers
 from tuplet.io.preparation import values as read
+from tuplet.io.preparation._dates import NAMED_DATE, unit_of
 from tuplet.io.preparation._encoded import document_counts
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ LIKE_FACTOR = 10.0
 _INDEX = re.compile(r"^(Unnamed: \d+|__index_level_\d+__|index|level_\d+|row_?(nr|num|number|id)?)$", re.IGNORECASE)
 _KEY = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|pk)$|[a-z]Id$", re.IGNORECASE)
 _CODE = re.compile(r"(^|[_\W])(id|code|zip|zipcode|postcode|postal_code)$|[a-z]Id$", re.IGNORECASE)
+_WHEN = re.compile(  # created, updated_at, timestamp, last_seen, mtime, birthDate
+    r"(^|[_\W])(date|datetime|time|timestamp|ts|when|epoch|[acm]time|created|updated|modified|changed|published|seen"
+    r"|uploaded|joined|registered)(_?(at|on|time|date|s|ms|us|ns|utc|unix))?$|(?-i:[a-z](Date|Time|Timestamp|At|On)$)",
+    re.IGNORECASE,
+)
 _HASH = r"^\s*(0x)?[0-9a-fA-F]{8}-?[0-9a-fA-F-]{8,}\s*$"
 _MARKS = (";", "|", ",")
 Found = tuple[str, str]  # role, or "out:REASON" for one that is left out; and a note
@@ -93,6 +99,8 @@ def _number_role(name: str, column: Any, missing: Any) -> Found:
     if len(different) <= 2:
         return "boolean" if set(different.tolist()) <= {0.0, 1.0} else "number", ""
     if pa.types.is_integer(column.type) or (different == np.round(different)).all():
+        if _WHEN.search(name) and unit_of(values) is not None:
+            return "date", ""
         if len(different) == len(values) and (not name.strip() or _INDEX.match(name)):
             return "out:id", "left out: an id by its name, different in every row"
         if len(values) >= FEW_ROWS and len(different) == len(values):
@@ -130,10 +138,11 @@ def _text_role(name: str, column: Any, missing: Any) -> Found:
     levels, rows = len(pc.unique(known)), len(known)
     if levels == 1 and not missing.any() and rows > 1:
         return "out:constant", f"left out: {known[0].as_py()!r} in every row"
-    if max(read.share_matching(column, form) for form in (read.ISO_DATE, OTHER_DATE)) >= 0.95:
+    if max(read.share_matching(column, form) for form in (read.ISO_DATE, OTHER_DATE, NAMED_DATE)) >= 0.95:
         return "date", "read from text"
     if rows >= FEW_ROWS and levels == rows and read.share_matching(column, _HASH) > 0.95:
         return "out:id", "left out: hashes or ids, different in every row"
+    _refuse_odd(name, known)
     if (found := _text_of_numbers(name, column, known, levels)) is not None:
         return found
     if read.share_matching(column, r"^\s*\[.*\]\s*$") > 0.95:
@@ -160,6 +169,20 @@ def _words_recur(known: Any) -> bool:
     tokens, rows = read.flat_tokens(read.words(known))
     counts = document_counts(tokens, rows)[1]
     return any(1 < count < len(known) for count in counts)
+
+
+def _refuse_odd(name: str, known: Any) -> None:
+    """Raise where most texts are numbers, and some in a writing that is not read: 1,5 is no list and no level."""
+    import pyarrow.compute as pc
+
+    odd = odd_numbers(known)
+    numbers = pc.sum(pc.or_(odd, are_numbers(known, None))).as_py() or 0
+    if pc.any(odd).as_py() and 2 * numbers > len(known):
+        cell = known[pc.index(odd, True).as_py()].as_py()
+        raise InputError(
+            f"Column {name!r} holds {cell!r}: a number in a form that is not read. Make it a column of numbers, or "
+            f"say what it is: {option('roles', {name: 'category'})}, or 'tokens'."
+        )
 
 
 def _refuse_units(name: str, known: Any) -> None:
