@@ -116,6 +116,17 @@ def test_64_bit_indices_give_the_same_rows(device, monkeypatch):
     assert torch.equal(*rows)
 
 
+def test_a_read_only_graph_is_sent_without_a_warning(recwarn):
+    op = make_operator(random_graph(40, 6))
+    op.indices.flags.writeable = False
+    torch.set_warn_always(True)
+    try:
+        filter_gpu.DeviceFilter(op, make_plan(ppr(0.2), 1e-4, "auto", True), 0.5, "cpu")
+    finally:
+        torch.set_warn_always(False)
+    assert not [str(one.message) for one in recwarn]
+
+
 def test_small_work_stays_on_the_cpu_without_asking_torch(monkeypatch):
     monkeypatch.setattr(filter_gpu, "_has_driver", lambda: pytest.fail("asked for a driver"))
     assert choose_device("auto", 1e6) == "cpu" and choose_device("cpu", 1e15) == "cpu"

@@ -7,6 +7,7 @@ is fetched and written out. The device holds the graph and five blocks.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -79,14 +80,13 @@ class DeviceFilter:
 
         self.plan, self.loop, self.device = plan, op.loop, torch.device(device)
         kind = torch.int32 if max(op.n, len(op.indices)) < _INT32 else torch.int64  # half the bytes, and faster
-        indptr = torch.from_numpy(np.asarray(op.indptr)).to(self.device).to(kind)
-        indices = torch.from_numpy(np.asarray(op.indices)).to(self.device).to(kind)
-        degrees = torch.from_numpy(op.degrees).to(self.device)
+        indptr, indices = (_sent(array, self.device).to(kind) for array in (op.indptr, op.indices))
+        degrees = _sent(op.degrees, self.device)
         self.inverse = (1 / degrees).float()[:, None]
         self.before, self.after = (degrees**-r).float()[:, None], (degrees**r).float()[:, None]
         values = self.inverse[:, 0].repeat_interleave((indptr[1:] - indptr[:-1]).long(), output_size=len(indices))
         if op.weights is not None:
-            values *= torch.from_numpy(np.asarray(op.weights)).to(self.device)
+            values *= _sent(op.weights, self.device)
         self.matrix = _csr(indptr, indices, values, op.n)
 
     def apply(self, start: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
@@ -106,9 +106,16 @@ class DeviceFilter:
         return result
 
 
-def _csr(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n: int) -> torch.Tensor:
-    import warnings
+def _sent(array: Any, device: torch.device) -> torch.Tensor:
+    """`array` on the device; it is only read, so torch need not warn where it is a map that cannot be written."""
+    import torch
 
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        return torch.from_numpy(np.asarray(array)).to(device)
+
+
+def _csr(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n: int) -> torch.Tensor:
     import torch
 
     with warnings.catch_warnings():
