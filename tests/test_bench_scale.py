@@ -38,8 +38,8 @@ def test_a_rung_times_every_phase_in_memory() -> None:
 
 
 def test_the_time_limit_is_for_the_method_not_for_its_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, plain = (lambda self: time.sleep(0.3)), scale.Rung._generate
-    job = Job("scale", "rmat-300", "FilterSVD", "all", 0, SMALL, limit_s=0.2)
+    slow, plain = (lambda self: time.sleep(1.2)), scale.Rung._generate
+    job = Job("scale", "rmat-300", "FilterSVD", "all", 0, SMALL, limit_s=1.0)
     monkeypatch.setattr(scale.Rung, "_fit", slow)
     assert "TimeoutError" in Bench("cpu").run(job)["error"]
     monkeypatch.setattr(scale.Rung, "_fit", lambda self: None)
