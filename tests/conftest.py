@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests import servers
 from tuplet._files import json_sum
 from tuplet.graph import Graph
 
@@ -24,6 +25,20 @@ def data_dir() -> Path:
     if not folder or not (Path(folder) / "cora.npz").is_file():
         pytest.skip("TUPLET_DATA does not point to the folder with the eight graphs (cora.npz, ..)")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def s3_address() -> Iterator[str]:
+    """The address of an S3 server."""
+    with servers.s3() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bucket(s3_address: str) -> Iterator[str]:
+    """The URI of a bucket for the tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield servers.new_bucket(s3_address, patch)
 
 
 def anywhere(n: int, k: int, seed: int = 0) -> np.ndarray:

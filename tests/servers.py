@@ -19,6 +19,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+AWS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
+       "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
+
 
 @contextmanager
 def postgres() -> Iterator[str]:
@@ -65,6 +68,17 @@ def s3() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+def new_bucket(address: str, patch: pytest.MonkeyPatch) -> str:
+    """The URI of an empty bucket of the S3 server at `address`, which this process asks from now on."""
+    from tuplet.io import remote
+
+    for key, value in {**AWS, "AWS_ENDPOINT_URL": address}.items():
+        patch.setenv(key, value)
+    name = f"b{time.time_ns()}"
+    remote.filesystem(f"s3://{name}?allow_bucket_creation=true")[0].create_dir(name)
+    return f"s3://{name}"
 
 
 @contextmanager

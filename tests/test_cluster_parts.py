@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,9 +10,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tests import servers
 from tests.conftest import Run
-from tests.test_engines import AWS, cluster, tasks_run_here
+from tests.test_engines import cluster, tasks_run_here
 from tuplet._check import InputError
 from tuplet.io import cluster_parts as module
 from tuplet.io import remote
@@ -53,18 +51,10 @@ def test_labels_are_those_of_one_matrix(unit_rows: bool, parts: Path, tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "parts with space"]
 
 
-@pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with servers.s3() as address:
-        for name, value in {**AWS, "AWS_ENDPOINT_URL": address, "TUPLET_CACHE": str(tmp_path / "cache")}.items():
-            monkeypatch.setenv(name, value)
-        remote.filesystem("s3://parts?allow_bucket_creation=true")[0].create_dir("parts")
-        yield "s3://parts"
-
-
 def test_parts_in_a_bucket_get_the_labels_of_one_matrix(
     bucket: str, parts: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TUPLET_CACHE", str(tmp_path / "cache"))
     remote.upload(parts, f"{bucket}/v")
     remote.upload(parts / "part-00000.parquet", f"{bucket}/out/part-00077.parquet")  # of a larger set before
     with tasks_run_here():

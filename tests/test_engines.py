@@ -34,9 +34,6 @@ from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
 from tuplet.io.vectors import read_vectors, write_vectors
 
-AWS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
-       "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -250,15 +247,6 @@ def test_vectors_by_tasks_are_those_of_one_process(
     assert not list(tmp_path.glob(".*")) and not list((tmp_path / "two").glob("*.parts"))
 
 
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    with servers.s3() as address, pytest.MonkeyPatch.context() as patch:
-        for name, value in {**AWS, "AWS_ENDPOINT_URL": address}.items():
-            patch.setenv(name, value)
-        remote.filesystem("s3://vectors?allow_bucket_creation=true")[0].create_dir("vectors")
-        yield "s3://vectors"
-
-
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_parts_in_a_bucket_are_read_back(
     engine: str, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -288,14 +276,12 @@ def test_a_bucket_without_permission_is_one_line(
     """The server asks for permission once the bucket is there; nobody has any. Told before the graph is read."""
     monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "1000")
     with servers.s3() as address:
-        for name, value in {**AWS, "AWS_ENDPOINT_URL": address}.items():
-            monkeypatch.setenv(name, value)
-        remote.filesystem("s3://closed?allow_bucket_creation=true")[0].create_dir("closed")
+        closed = servers.new_bucket(address, monkeypatch)
         ask = urllib.request.Request(f"{address}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
         urllib.request.urlopen(ask).close()
         for words in (
-            [str(store), "-o", "s3://closed/v/", "--engine", "ray"],
-            ["s3://closed/g", "-o", f"{tmp_path}/v/"],
+            [str(store), "-o", f"{closed}/v/", "--engine", "ray"],
+            [f"{closed}/g", "-o", f"{tmp_path}/v/"],
         ):
             code, _, err = run("embed", *words, "-q")
             assert code == 1 and "ACCESS_DENIED" in err and "credentials" in err and err.count("\n") == 1, err

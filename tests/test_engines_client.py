@@ -15,21 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import servers
-from tests.test_engines import AWS
 from tuplet.graph.synth import rmat
-from tuplet.io import remote
 from tuplet.io.folder import save_graph
 from tuplet.io.vectors import read_vectors
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    with servers.s3() as address, pytest.MonkeyPatch.context() as patch:
-        for name, value in {**AWS, "AWS_ENDPOINT_URL": address}.items():
-            patch.setenv(name, value)
-        remote.filesystem("s3://vectors?allow_bucket_creation=true")[0].create_dir("vectors")
-        yield "s3://vectors"
 
 
 @pytest.fixture(scope="module")

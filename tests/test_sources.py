@@ -329,24 +329,12 @@ def _end_others(uri: str) -> None:
 # ---- object stores ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def s3_address() -> Iterator[str]:
-    with servers.s3() as address:
-        yield address
-
-
 @pytest.fixture
 def bucket(s3_address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The URI of an empty bucket; the cache is empty too."""
-    settings = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
-                "AWS_ENDPOINT_URL": s3_address, "AWS_EC2_METADATA_DISABLED": "true",
-                "TUPLET_CACHE": str(tmp_path / "cache")}  # fmt: skip
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TUPLET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(remote, "PAUSE", 0.01)
-    name = f"b{time.time_ns()}"
-    remote.filesystem(f"s3://{name}?allow_bucket_creation=true")[0].create_dir(name)
-    return f"s3://{name}"
+    return servers.new_bucket(s3_address, monkeypatch)
 
 
 def put(uri: str, text: str) -> None:

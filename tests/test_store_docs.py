@@ -40,12 +40,6 @@ def base() -> Iterator[str]:
         yield f"postgresql://postgres@{quote(folder, safe='')}/postgres"
 
 
-@pytest.fixture(scope="module")
-def s3_address() -> Iterator[str]:
-    with servers.s3() as address:
-        yield address
-
-
 def prepare_duckdb(folder: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="extra [stores] is not installed")
     with duckdb.connect(str(folder / "graph.duckdb")) as db:
@@ -62,9 +56,7 @@ def prepare_duckdb(folder: Path) -> None:
 def prepare_s3(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     from tuplet.io import remote
 
-    settings = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
-                "AWS_ENDPOINT_URL": address, "AWS_EC2_METADATA_DISABLED": "true",
-                "TUPLET_CACHE": str(tmp_path / "cache")}  # fmt: skip
+    settings = {**servers.AWS, "AWS_ENDPOINT_URL": address, "TUPLET_CACHE": str(tmp_path / "cache")}
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     bucket = f"b{time.time_ns()}"

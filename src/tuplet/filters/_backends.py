@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from tuplet._check import check_choice
+from tuplet.engines import Tick
 from tuplet.filters import _gpu
-from tuplet.filters._cpu import Engine, Tick, exact_engine
+from tuplet.filters._cpu import Engine, exact_engine
 from tuplet.filters._operator import Operator, Plan
 from tuplet.filters._read import Reader
 from tuplet.graph import Features

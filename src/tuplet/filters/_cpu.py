@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tuplet.engines import Tick
 from tuplet.filters._operator import Operator, Plan, run_series
 from tuplet.filters._read import Block, Reader, fill_block, over_rows
 from tuplet.graph import Features
 
-Tick: TypeAlias = Callable[[float], None]
 Engine: TypeAlias = Callable[[int, int, Tick], Block]
 
 

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from tuplet._check import InputError
 from tuplet._files import file_sum, read_header, write_header
 from tuplet._memory import forget_pages, mapped_file
-from tuplet.filters._cpu import Engine, Tick
+from tuplet.engines import Tick
+from tuplet.filters._cpu import Engine
 from tuplet.filters._read import Block, put_rows
 from tuplet.graph import Features
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._memory import free_on
-from tuplet.filters._cpu import Engine, Tick
+from tuplet.engines import Tick
+from tuplet.filters._cpu import Engine
 from tuplet.filters._operator import Operator, Plan, run_series
 from tuplet.filters._read import Block, Reader, fill_block, over_rows, put_rows, refuse_large
 from tuplet.graph import Features

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_out_path, parse_bytes
 from tuplet._files import content_key
 from tuplet._memory import free_memory, mapped_file, resident_bytes
-from tuplet.engines import connected
+from tuplet.engines import Tick, connected
 from tuplet.filters import _backends as backends
 from tuplet.filters import _disk as filter_disk
 from tuplet.filters._backends import Backend
-from tuplet.filters._cpu import Engine, Tick, cpu_engine
+from tuplet.filters._cpu import Engine, cpu_engine
 from tuplet.filters._operator import Operator, make_operator, make_plan
 from tuplet.filters._read import (
     Block,

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._files import new_file, open_array, placed, read_header, write_header
-from tuplet.engines import Engine
+from tuplet.engines import Engine, Tick
 from tuplet.filters import _disk
-from tuplet.filters._cpu import Tick, cpu_engine
+from tuplet.filters._cpu import cpu_engine
 from tuplet.filters._disk import DiskJob
 from tuplet.filters._operator import Operator, make_plan
 from tuplet.filters._read import make_reader

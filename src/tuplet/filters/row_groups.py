@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from tuplet._check import InputError, check_out_path, parse_bytes
 from tuplet._files import content_key, locked, write_header, writing
 from tuplet._memory import free_memory
+from tuplet.engines import Tick
 from tuplet.filters import _disk
-from tuplet.filters._cpu import Tick, multiply_rows
+from tuplet.filters._cpu import multiply_rows
 from tuplet.filters._disk import DiskJob
 from tuplet.filters._graph_filter import GraphFilter
 from tuplet.filters._operator import make_plan, run_series

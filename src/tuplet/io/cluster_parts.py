@@ -1,6 +1,6 @@
 """K-Means on a folder of Parquet parts by the tasks of an engine: a part a task, none of them whole in the driver.
 
-The starts come from a sample, as those of `rows.kmeans`. In each step every task assigns the rows of its part to the
+The start comes from a sample, as that of `rows.kmeans`. In each step every task assigns the rows of its part to the
 nearest centres and returns sums and counts, which are added in the order of the parts: engines give the same labels.
 Centres and labels lie in a work folder: a driver that was killed goes on from its last step.
 """
@@ -66,8 +66,8 @@ def cluster_parts(
         _open(work, settings)
         nodes.check_sees([work.resolve() / "task.json", *(Path(file) for file in files if not is_remote(file))])
         items = [{"work": str(work.resolve()), "file": file, "part": i} for i, file in enumerate(files)]
-        counts, inertia, best = _clustered(nodes, items, work, settings, progress)
-        _write(nodes, [{**item, **best} for item in items], target)
+        counts, inertia, step = _clustered(nodes, items, work, settings, progress)
+        _write(nodes, [{**item, "step": step} for item in items], target)
         shutil.rmtree(work)
     return counts, inertia
 
@@ -127,8 +127,8 @@ def _identity(path: Path) -> str:
 
 def _clustered(
     nodes: Engine, items: list[dict[str, Any]], work: Path, settings: Mapping[str, Any], progress: Progress | None
-) -> tuple[NDArray[np.int64], float, dict[str, int]]:
-    """Counts, inertia, and where the labels lie; the starts are made on the rows that `kmeans` takes for them."""
+) -> tuple[NDArray[np.int64], float, int]:
+    """Counts, inertia, and the step whose labels they are; the start is made on the rows that `kmeans` takes."""
     k, seed, ends = int(settings["k"]), int(settings["seed"]), np.cumsum([0, *settings["rows"]])
     n = int(ends[-1])
     chosen = sample_places(n, sample_size(k), seed)
@@ -139,41 +139,38 @@ def _clustered(
     sample = scale_rows(np.vstack(nodes.map(sample_of_part, asked)), bool(settings["unit_rows"]))
     start = start_on(np.ascontiguousarray(sample), k, seed, int(settings["n_init"]), whole=len(sample) == n)
     if len(sample) < n:
-        return _settle(nodes, items, work, start.centres[None], n, progress)
+        return _settle(nodes, items, work, start.centres, n, progress)
     for i, (low, high) in enumerate(pairwise(ends)):
-        _save(work, 0, i, start.labels[None, low:high])
-    return np.bincount(start.labels, minlength=k), start.inertia, {"step": 0, "start": 0}
+        _save(work, 0, i, start.labels[low:high])
+    return np.bincount(start.labels, minlength=k), start.inertia, 0
 
 
 def _settle(
     nodes: Engine, items: list[dict[str, Any]], work: Path, centres: NDArray[np.float32], n: int, progress: Any
-) -> tuple[NDArray[np.int64], float, dict[str, int]]:
-    """Lloyd's steps of all starts side by side until the labels settle: counts, inertia, and where labels lie."""
-    step, ended, done = 0, np.zeros(len(centres), bool), 0.0
-    known = work / "state.npz"
+) -> tuple[NDArray[np.int64], float, int]:
+    """Lloyd's steps until the labels settle: counts, inertia, and the last step."""
+    step, done, known = 0, 0.0, work / "state.npz"
     if known.exists():
-        step, centres, ended = _read_state(known, centres.shape)
+        step, centres = _read_state(known, centres.shape)
     while True:
         with new_file(known) as partial, partial.open("wb") as file:
-            np.savez(file, step=step, centres=centres, ended=ended)
+            np.savez(file, step=step, centres=centres)
         for old in work.glob(f"labels-{step - 2}-*.npz"):
             old.unlink()
         parts = nodes.map(assign_part, [{**item, "step": step} for item in items])
         sums, counts = (np.sum([part[name] for part in parts], axis=0) for name in ("sums", "counts"))
         moved, squares = (sum(part[name] for part in parts) for name in ("moved", "squares"))
-        ended = ended | (moved <= SETTLED * n)  # its centres stay, and with them the labels
-        full = (counts > 0) & ~ended[:, None]
-        centres = np.where(full[..., None], sums / np.maximum(counts, 1)[..., None], centres).astype(np.float32)
         if progress is not None:
-            share = float(np.max(np.where(ended, SETTLED, np.maximum(moved / n, SETTLED))))
+            share = max(moved / n, SETTLED)
             done = max(done, 0.95 * math.log(share) / math.log(SETTLED))  # the share of moved rows falls about evenly
             progress("cluster", done)
-        if ended.all() or step + 1 == STEPS:
+        if moved <= SETTLED * n or step + 1 == STEPS:
             break
+        means = sums / np.maximum(counts, 1)[:, None]
+        centres = np.where(counts[:, None] > 0, means, centres).astype(np.float32)
         step += 1
-    within = squares - (np.square(sums).sum(axis=2) / np.maximum(counts, 1)).sum(axis=1)
-    best = int(within.argmin())
-    return counts[best], max(0.0, float(within[best])), {"step": step, "start": best}
+    within = squares - float((np.square(sums).sum(axis=1) / np.maximum(counts, 1)).sum())
+    return counts, max(0.0, within), step
 
 
 def sample_of_part(item: Mapping[str, Any]) -> NDArray[np.float32]:
@@ -182,16 +179,14 @@ def sample_of_part(item: Mapping[str, Any]) -> NDArray[np.float32]:
 
 
 def assign_part(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Task: the nearest centre of each row of a part, for each start; sums (s, k, d) and counts (s, k) come back."""
+    """Task: the nearest centre of each row of a part; sums (k, d) and counts (k,) come back."""
     work, step, part = Path(item["work"]), int(item["step"]), int(item["part"])
     settings, rows = json.loads((work / "task.json").read_text()), _vectors(item)
-    centres = _read_state(work / "state.npz", (None, settings["k"], rows.shape[1]))[1]
-    near, sums, counts, squares = zip(*(assigned(rows, one, unit_rows=settings["unit_rows"]) for one in centres))
-    labels = np.stack(near)
-    before = _labels(work, step - 1, part, labels.shape) if step else np.full_like(labels, -1)
-    moved = (labels != before).sum(axis=1)
+    centres = _read_state(work / "state.npz", (settings["k"], rows.shape[1]))[1]
+    labels, sums, counts, squares = assigned(rows, centres, unit_rows=settings["unit_rows"])
+    before = _labels(work, step - 1, part, len(rows)) if step else np.full_like(labels, -1)
     _save(work, step, part, labels)
-    return {"sums": np.stack(sums), "counts": np.stack(counts), "moved": moved, "squares": squares[0]}
+    return {"sums": sums, "counts": counts, "moved": int((labels != before).sum()), "squares": squares}
 
 
 def write_clusters(item: Mapping[str, Any]) -> None:
@@ -201,7 +196,7 @@ def write_clusters(item: Mapping[str, Any]) -> None:
 
     source = Path(local_path(item["file"]))
     table = pq.read_table(source, page_checksum_verification=True)
-    labels = _labels(Path(item["work"]), item["step"], item["part"], (None, len(table)))[int(item["start"])]
+    labels = _labels(Path(item["work"]), item["step"], item["part"], len(table))
     table = table.drop_columns([name for name in ("cluster",) if name in table.column_names])
     table = table.append_column("cluster", pa.array(labels.astype(np.int64)))
     name = PurePosixPath(item["file"]).name
@@ -220,28 +215,27 @@ def _save(work: Path, step: int, part: int, labels: NDArray[np.int64]) -> None:
         np.savez(file, labels=labels.astype(np.int32))  # an archive has checksums
 
 
-def _labels(work: Path, step: int, part: int, shape: tuple[Any, ...]) -> NDArray[np.int32]:
-    """The labels (starts, rows) of a part after a step."""
-    (labels,) = _read(work / f"labels-{step}-{part}.npz", {"labels": ("i", shape)})
+def _labels(work: Path, step: int, part: int, rows: int) -> NDArray[np.int32]:
+    """The labels of the rows of a part after a step."""
+    (labels,) = _read(work / f"labels-{step}-{part}.npz", {"labels": ("i", (rows,))})
     return np.asarray(labels)
 
 
-def _read_state(file: Path, shape: tuple[Any, ...]) -> tuple[int, NDArray[np.float32], NDArray[np.bool_]]:
-    """The last step that was begun, its centres (starts, k, d), and which starts have ended."""
-    step, centres, ended = _read(file, {"step": ("i", ()), "centres": ("f", shape), "ended": ("b", shape[:1])})
-    return int(step), centres, ended
+def _read_state(file: Path, shape: tuple[int, ...]) -> tuple[int, NDArray[np.float32]]:
+    """The last step that was begun, and its centres (k, d)."""
+    step, centres = _read(file, {"step": ("i", ()), "centres": ("f", shape)})
+    return int(step), centres
 
 
-def _read(file: Path, kinds: Mapping[str, tuple[str, tuple[Any, ...]]]) -> list[Any]:
-    """The arrays of an archive, each of a kind and a shape, where None is any size."""
+def _read(file: Path, kinds: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[Any]:
+    """The arrays of an archive, each of a kind and a shape."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:  # NumPy may leave it open
             found = [np.asarray(arrays[name]) for name in kinds]  # a member that is no array comes as bytes
     except DAMAGE as error:
         raise InputError(f"{file} is damaged ({error}). Remove the folder {file.parent} and start again.") from None
     for array, (name, (kind, shape)) in zip(found, kinds.items()):
-        fits = len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape))
-        if not fits or array.dtype.kind != kind or (kind == "f" and not np.isfinite(array).all()):
+        if array.shape != shape or array.dtype.kind != kind or (kind == "f" and not np.isfinite(array).all()):
             raise InputError(f"{file} is damaged ({name}). Remove the folder {file.parent} and start again.")
     return found
 
