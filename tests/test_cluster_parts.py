@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Run
-from tests.test_engines import cluster, tasks_run_here
+from tests.test_engines import tasks_run_here
 from tuplet._check import InputError
 from tuplet.io import cluster_parts as module
 from tuplet.io import remote
@@ -20,7 +20,6 @@ from tuplet.io.vectors import read_vectors, write_vectors
 from tuplet.rows import kmeans as km
 from tuplet.rows import starts
 
-__all__ = ["cluster"]  # the fixture with two raylets
 N, K = 3000, 5
 
 
@@ -113,14 +112,6 @@ def test_a_folder_may_get_its_clusters_in_place_and_again(parts: Path) -> None:
     for k in (4, 2):
         cluster_parts(parts, k, parts)
         assert read_vectors(parts).cluster.max() == k - 1
-
-
-def test_the_same_labels_on_raylets(cluster: Any, parts: Path, tmp_path: Path) -> None:
-    """Two raylets; their tasks have the sample's usual size, so they only see Lloyd's steps."""
-    cluster_parts(parts, K, tmp_path / "local")
-    cluster_parts(parts, K, tmp_path / "ray", engine="ray")
-    found = [read_vectors(tmp_path / name).cluster for name in ("local", "ray")]
-    assert np.array_equal(*found) and found[0].max() == K - 1
 
 
 def test_the_verb_clusters_parts_and_refuses_in_one_line(parts: Path, tmp_path: Path, run: Run) -> None:

@@ -225,11 +225,12 @@ def files(tmp_path_factory: pytest.TempPathFactory, rows: Any, labels: Any) -> P
         pytest.param("DMT", 4, marks=pytest.mark.slow),
     ],
 )
-def test_workers_give_the_bits_that_one_gives(method: str, most: int, files: Path, tmp_path: Path) -> None:
+def test_workers_give_the_bits_that_one_gives(method: str, most: int, files: Path, tmp_path: Path, run: Run) -> None:
     """Batches of 64 and of 54 or 44 rows, whose shards are of unequal size."""
     extra = ["--method", method, "--set", "max_steps=12"]
     extra += [] if method == "DMAT-i" else ["--labels", str(files / "labels.npy")]
-    for workers in sorted({1, 2, most}):
+    assert run(*command(tmp_path, files / "rows.npy", "m1", *extra, "--workers", "1")[3:])[0] == 0
+    for workers in sorted({2, most}):
         words = command(tmp_path, files / "rows.npy", f"m{workers}", *extra, "--workers", str(workers))
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -239,16 +240,15 @@ def test_workers_give_the_bits_that_one_gives(method: str, most: int, files: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_a_killed_worker_is_replaced_and_another_number_of_workers_resumes(files: Path, tmp_path: Path) -> None:
-    options = ["--set", "max_steps=400", "--every", "20", "--checkpoint", str(tmp_path / "run")]
+def test_a_killed_worker_is_replaced(files: Path, tmp_path: Path, run: Run) -> None:
+    options = ["--set", "max_steps=150", "--every", "10", "--checkpoint", str(tmp_path / "run")]
     words = command(tmp_path, files / "rows.npy", "killed", *options, "--workers", "2")
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
     _, told = process.communicate(timeout=150)
     assert process.returncode == 0, told.decode()
-    whole = command(tmp_path, files / "rows.npy", "whole", "--set", "max_steps=400")
-    subprocess.run(whole, check=True, capture_output=True)
+    assert run(*command(tmp_path, files / "rows.npy", "whole", "--set", "max_steps=150")[3:])[0] == 0
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
 
 
@@ -291,11 +291,9 @@ def test_an_old_checkpoint_is_no_state_of_a_new_run(files: Path, tmp_path: Path,
     assert code == 0 and "2 steps" in out
 
 
-def test_a_bad_worker_count_is_one_line(files: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        command(tmp_path, files / "rows.npy", "m", "--workers", "3"), capture_output=True, text=True
-    )
-    assert done.returncode == 1 and done.stderr.startswith("error: workers") and done.stderr.count("\n") == 1
+def test_a_bad_worker_count_is_one_line(files: Path, tmp_path: Path, run: Run) -> None:
+    code, _, err = run(*command(tmp_path, files / "rows.npy", "m", "--workers", "3")[3:])
+    assert code == 1 and err.startswith("error: workers") and err.count("\n") == 1
 
 
 def wait_for(path: Path, process: Any) -> None:

@@ -1,10 +1,7 @@
-"""Engines: the same bits from this process and from raylets, whatever is killed. Ray's own tests skip without Ray."""
+"""Engines: tasks give the bits of one process, here by way of the same files; test_raylets.py has real raylets."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,14 +18,14 @@ import scipy.sparse as sp
 
 from tests import servers
 from tests.conftest import Run
-from tuplet import DMATi, GraphFilter, SelfDMAT
+from tuplet import DMATi, GraphFilter
 from tuplet._check import InputError, MissingExtraError
 from tuplet.engines import connected
 from tuplet.engines._engine import Local
 from tuplet.filters.weights import ppr
 from tuplet.filters.widths import task_width
 from tuplet.graph import Graph
-from tuplet.graph.synth import block_model, rmat
+from tuplet.graph.synth import rmat
 from tuplet.io import remote
 from tuplet.io.convert import convert
 from tuplet.io.folder import open_graph, save_graph
@@ -40,41 +37,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph folder of 1,000 nodes with 70 dense columns."""
     x = np.random.default_rng(0).standard_normal((1000, 70)).astype(np.float32)
     return save_graph(rmat(1000, 8, seed=1).with_(x=x), tmp_path_factory.mktemp("store with space") / "graph")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two raylets of two CPUs each; `engine="ray"` finds them by RAY_ADDRESS."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'tuplet[cluster]'")
-    os.environ |= {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
-    from ray.cluster_utils import Cluster
-
-    raylets = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-    raylets.add_node(num_cpus=2)
-    os.environ["RAY_ADDRESS"] = raylets.address
-    yield raylets
-    del os.environ["RAY_ADDRESS"]
-    raylets.shutdown()
-
-
-def pid_and_wait(seconds: float) -> int:
-    """A task for the tests."""
-    time.sleep(seconds)
-    return os.getpid()
-
-
-def once_killed(folder: str) -> str:
-    """A task whose worker is killed the first time."""
-    mark = Path(folder) / "tried"
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "done"
-
-
-def refused(text: str) -> None:
-    """A task that cannot use what it is given."""
-    raise InputError(text)
 
 
 def test_the_local_engine_maps_in_order_and_tells_how_far_it_is() -> None:
@@ -313,95 +275,6 @@ def test_encoding_goes_on_after_a_kill_and_uses_what_is_done(store: Path, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["z.npy"]
 
 
-def test_raylets_give_the_bits_of_one_process(cluster: Any, store: Path, tmp_path: Path) -> None:
-    graph, told = open_graph(store), []
-    spec = GraphFilter(ppr(0.1), device="cpu")
-    with connected("ray") as engine:
-        assert engine.places == 2
-        rows = spec.transform(
-            graph, out=tmp_path / "rows.npy", engine="ray", progress=lambda _, part: told.append(part)
-        )
-        assert np.array_equal(rows, spec.transform(graph))
-        assert np.array_equal(spec.transform(graph, engine="ray"), rows)
-        directed = _graph("directed", store)
-        assert np.array_equal(spec.transform(directed, engine="ray"), spec.transform(directed))
-    assert told == sorted(told) and told[-1] == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
-
-
-def test_methods_give_the_bits_of_one_process_on_raylets(cluster: Any) -> None:
-    graph = block_model([60, 40, 30], seed=0)
-    for model in (DMATi((16, 8), max_steps=4, device="cpu"), SelfDMAT(3, max_steps=4, device="cpu")):
-        want = model.fit_transform(graph)
-        again = type(model)(**{**model.get_params(deep=False), "engine": "ray"})
-        assert np.array_equal(again.fit_transform(graph), want)
-
-
-def test_a_task_whose_worker_was_killed_runs_again(cluster: Any, tmp_path: Path) -> None:
-    with connected("ray") as engine:
-        assert engine.map(once_killed, [str(tmp_path)]) == ["done"]
-
-
-def test_errors_of_a_task_name_the_node(cluster: Any) -> None:
-    with connected("ray") as engine, pytest.raises(InputError, match=r"On node .*: no such thing"):
-        engine.map(refused, ["no such thing"])
-
-
-def test_a_node_that_does_not_see_a_file_is_named(cluster: Any, tmp_path: Path) -> None:
-    with connected("ray") as engine, pytest.raises(InputError, match=r"Node .* does not see .*nowhere"):
-        engine.check_sees([tmp_path, tmp_path / "nowhere"])
-
-
-def test_a_killed_raylet_costs_its_tasks_and_no_bit(cluster: Any, store: Path, tmp_path: Path) -> None:
-    graph, spec = open_graph(store), GraphFilter(ppr(0.1), device="cpu")
-    node = cluster.add_node(num_cpus=2)
-    try:
-        with connected("ray") as engine:
-            assert engine.places == 3
-            cluster.remove_node(node, allow_graceful=False)
-            rows = spec.transform(graph, out=tmp_path / "rows.npy", engine="ray")
-        assert np.array_equal(rows, spec.transform(graph))
-    finally:
-        if node in cluster.list_all_nodes():
-            cluster.remove_node(node)
-
-
-def test_a_killed_driver_is_started_again(cluster: Any, store: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys, os, signal\nfrom tuplet import GraphFilter\nfrom tuplet.filters.weights import ppr\n"
-        "from tuplet.io.folder import open_graph\n"
-        "def die(_, part):\n    if part > 0.3: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"GraphFilter(ppr(0.1), device='cpu').transform(open_graph({str(store)!r}), "
-        f"out={str(tmp_path / 'rows.npy')!r}, engine='ray', progress=die)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == -signal.SIGKILL
-    parts = tmp_path / "rows.npy.parts"
-    done = {path.name: path.stat().st_mtime_ns for path in parts.glob("done-*.npy")}
-    assert done
-    graph, spec = open_graph(store), GraphFilter(ppr(0.1), device="cpu")
-    kept: dict[str, int] = {}
-
-    def look(_: str, part: float) -> None:
-        if parts.is_dir():
-            kept.update({path.name: path.stat().st_mtime_ns for path in parts.glob("done-*.npy")})
-
-    rows = spec.transform(graph, out=tmp_path / "rows.npy", engine="ray", progress=look)
-    assert np.array_equal(rows, spec.transform(graph))
-    assert done.items() <= kept.items()
-
-
-def test_a_node_with_another_version_is_refused(cluster: Any, tmp_path: Path) -> None:
-    package = tmp_path / "tuplet"
-    package.mkdir()
-    (package / "__init__.py").write_text("__version__ = '0.0.9'\n")
-    node = cluster.add_node(num_cpus=2, env_vars={"PYTHONPATH": str(tmp_path)})
-    try:
-        with pytest.raises(InputError, match=r"has tuplet 0\.0\.9, this driver tuplet"), connected("ray"):
-            pass
-    finally:
-        cluster.remove_node(node)
-
-
 def edge_parts(folder: Path, weighted: bool) -> str:
     """Three Parquet parts of edges with repeats, loops and gaps between the ids; the pattern that names them."""
     import pyarrow as pa
@@ -420,14 +293,19 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def directed_graph(x: Any) -> Graph:
+    """A random directed graph with those features of 1,000 nodes."""
+    adjacency = sp.random_array((1000, 1000), density=0.01, rng=np.random.default_rng(2), format="csr")
+    return Graph.from_scipy(adjacency, x, directed=True)
+
+
 def _graph(kind: str, store: Path) -> Graph:
     graph = open_graph(store)
     x = np.asarray(graph.x)
     if kind == "memory":
         return Graph(np.array(graph.indptr), np.array(graph.indices), x=x)
     if kind == "directed":
-        adjacency = sp.random_array((1000, 1000), density=0.01, rng=np.random.default_rng(2), format="csr")
-        return Graph.from_scipy(adjacency, x, directed=True)
+        return directed_graph(x)
     if kind == "sparse":
         return graph.with_(x=sp.csr_array(np.where(x > 1, x, 0)))
     if kind == "weighted":

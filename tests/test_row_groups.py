@@ -201,7 +201,7 @@ def words(store: Path, out: Path, *more: str) -> list[str]:
 
 
 def test_two_processes_one_killed_give_the_rows_of_one(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).standard_normal((20_000, 640)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((20_000, 384)).astype(np.float32)
     store = save_graph(rmat(20_000, 10, seed=1).with_(x=x), tmp_path / "a graph")
     out = tmp_path / "rows.npy"
     process = subprocess.Popen(words(store, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
