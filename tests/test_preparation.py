@@ -129,6 +129,10 @@ def test_saved_as_json_and_arrays_it_comes_back_the_same() -> None:
     np.testing.assert_array_equal(dense(back.transform(messy())), dense(prepared.transform(messy())))
     with pytest.raises(InputError, match="damaged"):
         Preparation.from_saved({"columns": [{}]}, {})
+    dates = next(own["encoder"] for own in meta["columns"] if own["encoder"]["kind"] == "Dates")
+    dates["order"] = "xyz"
+    with pytest.raises(InputError, match="damaged.*no order of dates"):
+        Preparation.from_saved(meta, arrays)
 
 
 def test_numbers_follow_the_formula() -> None:

@@ -132,6 +132,10 @@ class Dates:
     gaps: bool = False
     order: str = ""  # of day, month and year in texts; "": 2024-01-31
 
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"no order of dates is {self.order!r}")
+
     @classmethod
     def fit(cls, name: str, column: Any, *, gaps: bool = True) -> Self:
         order = find_order(name, column)
