@@ -131,7 +131,7 @@ def test_saved_as_json_and_arrays_it_comes_back_the_same() -> None:
         Preparation.from_saved({"columns": [{}]}, {})
     dates = next(own["encoder"] for own in meta["columns"] if own["encoder"]["kind"] == "Dates")
     dates["order"] = "xyz"
-    with pytest.raises(InputError, match="damaged.*no order of dates"):
+    with pytest.raises(InputError, match=r"damaged.*no order of dates"):
         Preparation.from_saved(meta, arrays)
 
 
