@@ -16,7 +16,7 @@ class LiveTable:
     """Hand `on_row` and `on_state` to `run_spec` inside `with LiveTable() as live:`. `quiet` draws nothing."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.quiet, self.cells = quiet, dict[tuple[str, str], list[Row]]()
+        self.quiet, self.cells = quiet, dict[tuple[str, str, str], list[Row]]()
         self.state: RunState | None = None
         self._live: Any = None
 
@@ -33,7 +33,7 @@ class LiveTable:
 
     def on_row(self, row: Row) -> None:
         """Take in a finished row."""
-        self.cells.setdefault((row["dataset"], row["method"]), []).append(row)
+        self.cells.setdefault((row["task"], row["dataset"], row["method"]), []).append(row)
 
     def on_state(self, state: RunState) -> None:
         """Take in how far the run is; the table begins with the first job, so that a bad spec is one line."""
@@ -46,15 +46,15 @@ class LiveTable:
             self._live.__enter__()
 
     def table(self) -> Any:
-        """The table as it stands: one line a (dataset, method), the last dozen of them."""
+        """The table as it stands: one line a (task, dataset, method), the last dozen of them."""
         from rich.table import Table
 
         table = Table(title=self.title(), title_justify="left", min_width=100)
-        for i, name in enumerate(("dataset", "method", "runs", "result", "seconds a run")):
-            table.add_column(name, justify="left" if i < 2 else "right", no_wrap=True)
-        for (dataset, method), rows in list(self.cells.items())[-12:]:
+        for i, name in enumerate(("task", "dataset", "method", "runs", "result", "seconds a run")):
+            table.add_column(name, justify="left" if i < 3 else "right", no_wrap=True)
+        for cell, rows in list(self.cells.items())[-12:]:
             seconds = sum(sum(row["seconds"].values()) for row in rows) / len(rows)
-            table.add_row(dataset, method, str(len(rows)), main_result(rows), f"{seconds:.1f}")
+            table.add_row(*cell, str(len(rows)), main_result(rows), f"{seconds:.1f}")
         return table
 
     def title(self) -> str:
