@@ -3,6 +3,7 @@
     python scripts/validation_graphs.py folder            # writes NAME.npz for each, in the datasets' format
     python scripts/validation_graphs.py --list
     python scripts/validation_graphs.py --measure -c --seeds 3 --out rows.jsonl    # methods side by side
+    python scripts/validation_graphs.py --groups -a --out rows.jsonl    # how many groups SelfDMAT finds, seed 100
 
 Eight kinds, three graphs each. The third of each kind ("-c") was kept unseen until every choice was made; docs/LOG.md
 has the figures. Classes lie in families that share words and edges, degrees and words follow power laws, sizes and
@@ -156,6 +157,19 @@ def measure(ending: str, seeds: int, out: Path) -> None:
                 file.write(json.dumps(row) + "\n")
 
 
+def count_groups(ending: str, out: Path) -> None:
+    """The number of groups that SelfDMAT finds, and the true one."""
+    from tuplet import Graph, SelfDMAT
+
+    for name in (name for name in NAMES if name.endswith(ending)):
+        made = make(name)
+        model = SelfDMAT(seed=100, max_steps=1).fit(Graph.from_scipy(made["adj"], made["x"]))
+        row = {"graph": name, "classes": len(np.unique(made["y"])), "k": model.n_clusters_, "range": model.k_range_}
+        row |= {"sure": model.k_sure_, "edges": model.k_edges_}
+        with out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def main() -> None:
     if sys.argv[1:] == ["--list"]:
         print(*NAMES, sep="\n")
@@ -163,6 +177,9 @@ def main() -> None:
     if sys.argv[1] == "--measure":
         options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
         measure(sys.argv[2], int(options.get("--seeds", 3)), Path(options["--out"]))
+        return
+    if sys.argv[1] == "--groups":
+        count_groups(sys.argv[2], Path(sys.argv[4]))
         return
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import resource
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,15 @@ def free_on(device: Any) -> int:
     import torch
 
     return int(torch.cuda.mem_get_info(device)[0])
+
+
+def on_device(array: Any, device: Any) -> Any:
+    """`array` as a tensor on a torch device, only to be read: torch need not warn that a map cannot be written."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        return torch.from_numpy(np.asarray(array)).to(device)
 
 
 def forget_pages(array: Any) -> None:

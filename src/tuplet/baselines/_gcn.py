@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from tuplet._memory import on_device
 from tuplet.baselines._input import dense_rows
 from tuplet.graph import Graph
 
@@ -62,10 +63,9 @@ def to_device(x: Any, device: torch.device) -> Tensor | SparseMatrix:
 
 
 def dense_tensor(x: Any, device: torch.device) -> Tensor:
-    """Features (n, f), dense float32, on `device`; torch need not warn that they are read-only."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(dense_rows(x)).to(device)
+    """Features (n, f), dense float32, on `device`."""
+    tensor: Tensor = on_device(dense_rows(x), device)
+    return tensor
 
 
 def _torch_csr(x: Any, device: torch.device) -> Tensor:

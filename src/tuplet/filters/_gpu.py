@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._check import InputError
-from tuplet._memory import free_on
+from tuplet._memory import free_on, on_device
 from tuplet.engines import Tick
 from tuplet.filters._cpu import Engine
 from tuplet.filters._operator import Operator, Plan, run_series
@@ -81,13 +81,13 @@ class DeviceFilter:
 
         self.plan, self.loop, self.device = plan, op.loop, torch.device(device)
         kind = torch.int32 if max(op.n, len(op.indices)) < _INT32 else torch.int64  # half the bytes, and faster
-        indptr, indices = (_sent(array, self.device).to(kind) for array in (op.indptr, op.indices))
-        degrees = _sent(op.degrees, self.device)
+        indptr, indices = (on_device(array, self.device).to(kind) for array in (op.indptr, op.indices))
+        degrees = on_device(op.degrees, self.device)
         self.inverse = (1 / degrees).float()[:, None]
         self.before, self.after = (degrees**-r).float()[:, None], (degrees**r).float()[:, None]
         values = self.inverse[:, 0].repeat_interleave((indptr[1:] - indptr[:-1]).long(), output_size=len(indices))
         if op.weights is not None:
-            values *= _sent(op.weights, self.device)
+            values *= on_device(op.weights, self.device)
         self.matrix = _csr(indptr, indices, values, op.n)
 
     def apply(self, start: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
@@ -105,15 +105,6 @@ class DeviceFilter:
         result, factor = run_series(self.plan, one_hop, start, one, two)
         result *= self.after if factor == 1.0 else self.after * factor
         return result
-
-
-def _sent(array: Any, device: torch.device) -> torch.Tensor:
-    """`array` on the device; it is only read, so torch need not warn where it is a map that cannot be written."""
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*")
-        return torch.from_numpy(np.asarray(array)).to(device)
 
 
 def _csr(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n: int) -> torch.Tensor:
