@@ -142,6 +142,7 @@ def test_convert_by_tasks_gives_the_bytes_of_one_process(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["plain", "weighted", "directed", "labels", "dates"])
 def test_convert_of_text_ids_by_tasks_gives_the_bytes_of_one_process(kind: str, tmp_path: Path) -> None:
     """By DuckDB, which keeps the order of rows where weights of repeats are added; labels and dates go by memory."""
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'tuplet[cluster]'")
     import pyarrow as pa
     from pyarrow import parquet as pq
 
@@ -169,6 +170,7 @@ def test_convert_of_text_ids_by_tasks_gives_the_bytes_of_one_process(kind: str, 
 
 
 def test_convert_by_tasks_refuses_what_they_cannot_read(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'tuplet[cluster]'")
     import pyarrow as pa
     from pyarrow import parquet as pq
 
