@@ -217,6 +217,7 @@ def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path,
     notes.write_text(
         '[[notes]]\ntask = "clustering"\ntext = "vague"\n'
         '[[notes]]\ntask = "clustering"\ndataset = "cora"\ntext = "Too few steps."\n'
+        '[[notes]]\nspec = "tuned"\ntask = "clustering"\ndataset = "cora"\ntext = "Of another block."\n'
     )
     text = report(written(tmp_path, rows), published=published, notes=notes)
     assert "| Cora | 67.20 ±0.14 (70.57, -3.37 ▼) | **56.20** ±0.14 (53.59, +2.61)" in text
@@ -224,6 +225,15 @@ def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path,
     assert "- Cora, DMAT-i: accuracy -3.37. Too few steps." in text
     assert "- Cora, GCA: MemoryError: needs 90 GB" in text
     assert "Commit: c0ffee" in text
+
+
+def test_block_a_is_named_by_what_was_changed_and_one_method_has_one_table(tmp_path: Path) -> None:
+    text = report(written(tmp_path, [row(spec="printed-adam:0"), row(spec="as-printed:0")]))
+    assert "## The paper's settings as printed (block a)" in text
+    assert "## The paper's settings as printed, with unit rows and Adam (block a)" in text
+    assert "every method" not in text
+    both = report(written(tmp_path, [row(spec="released:0"), row(spec="released:0", method="GCA")]))
+    assert "**accuracy, every method**" in both
 
 
 def test_the_tasks_of_one_spec_get_a_section_each(tmp_path: Path) -> None:

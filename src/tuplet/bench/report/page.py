@@ -69,7 +69,7 @@ def report(
     """The Markdown report of one or several files of rows.
 
     `published` is the folder of the paper's CSV files, `notes` a TOML file with reasons for what falls short
-    ([[notes]] with task, dataset, method, text); both are found in the repository around the working folder.
+    ([[notes]] with any of spec, task, dataset, method, and text); both are found in the repository around the working folder.
     `figures` is where `draw_figures` puts its files, as the report should link to it, such as "images".
     """
     found = read_rows(rows)
@@ -95,8 +95,9 @@ def report(
 
 
 def _title(spec: str, task: str) -> str:
-    title = TITLES.get(spec, spec.capitalize())
-    block = f" (block {BLOCKS[spec][0]})" if spec in BLOCKS else ""
+    letter, changed = BLOCKS.get(spec, ("", ""))
+    title = TITLES["as-printed"] + changed if letter == "a" else TITLES.get(spec, spec.capitalize())
+    block = f" (block {letter})" if letter else ""
     return (f"{title}: {TITLES.get(task, task).lower()}" if task else title) + block
 
 
@@ -107,7 +108,7 @@ def _section(
     if groups[0].spec == "defaults":
         body = defaults_section(comparison, groups)
     else:
-        body = SECTIONS[groups[0].task](comparison, groups) + _shortfalls(comparison, reasons)
+        body = SECTIONS[groups[0].task](comparison, groups) + _shortfalls(comparison, groups[0].spec, reasons)
     return [f"## {title}", *_of_version_01(groups), _facts(groups), *body, *_failures(groups)]
 
 
@@ -147,7 +148,7 @@ def _facts(groups: Sequence[Group]) -> str:
     return f"{counts} runs a cell. Machine: {machines}. Commit: {commits}."
 
 
-def _shortfalls(comparison: Comparison, reasons: list[dict[str, str]]) -> list[str]:
+def _shortfalls(comparison: Comparison, spec: str, reasons: list[dict[str, str]]) -> list[str]:
     """Our own methods' cells below the paper's, with the reason where the notes give one."""
     lines = []
     for dataset in comparison.datasets:
@@ -160,14 +161,13 @@ def _shortfalls(comparison: Comparison, reasons: list[dict[str, str]]) -> list[s
                 if ours is not None and paper is not None and verdict(ours, paper, metric) == LOSS:
                     short.append(f"{metric} {ours.mean - paper.mean:+.2f}")
             if short:
-                why = _reason(reasons, comparison.task, dataset, method)
+                why = _reason(reasons, spec=spec, task=comparison.task, dataset=dataset, method=method)
                 name = f"{dataset_title(dataset)}, {method}" + (" on the training nodes" if usage == "train" else "")
                 lines.append(f"- {name}: {', '.join(short)}. {why}".rstrip())
     return ["**Where we fall short**", "\n".join(lines)] if lines else []
 
 
-def _reason(reasons: list[dict[str, str]], task: str, dataset: str, method: str) -> str:
-    wanted = {"task": task, "dataset": dataset, "method": method}
+def _reason(reasons: list[dict[str, str]], **wanted: str) -> str:
     fits = [r for r in reasons if all(r.get(key, value) == value for key, value in wanted.items())]
     return max(fits, key=len)["text"] if fits else ""
 
