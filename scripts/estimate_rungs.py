@@ -4,6 +4,8 @@ The rung of 10^8 nodes ran on a GPU: it is compared with constants that the GPU'
 
 python scripts/estimate_rungs.py                         with the constants of the code
 python scripts/estimate_rungs.py --calibrate -o est.jsonl    with this machine's, measured first
+python scripts/estimate_rungs.py --constants C.json --rows R.jsonl -o est.jsonl    the rungs of a file, with those of
+    `tuplet estimate .. --calibrate --json > C.json`, measured on the same machine before them
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tuplet.bench.calibration import calibrate
-from tuplet.bench.estimate import Machine, Workload, estimate
+from tuplet.bench.estimate import Machine, estimate
+from tuplet.bench.gpu_cost import Gpu
+from tuplet.bench.workload import Workload
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 
@@ -24,22 +28,36 @@ ROWS = Path(__file__).parents[1] / "benchmarks" / "results" / "scale.jsonl"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calibrate", action="store_true")
+    parser.add_argument("--constants", type=Path)
+    parser.add_argument("--rows", type=Path)
     parser.add_argument("-o", "--out", type=Path)
     args = parser.parse_args()
-    machine = calibrate() if args.calibrate else Machine()
+    if args.constants:
+        machine = saved_machine(args.constants)
+    else:
+        machine = calibrate() if args.calibrate else Machine()
     print(json.dumps(asdict(machine)))
     found = []
     print("| rung | stage | measured s | estimated s | ratio |\n|---|---|---|---|---|")
-    lines = [line for row in rungs("2 cores") for line in compare(row, machine)]
-    for line in [*lines, *gpu_lines()]:
+    rows = rungs("2 cores") if args.rows is None else rungs("", args.rows)
+    lines = [line for row in rows for line in compare(row, machine)]
+    for line in [*lines, *(gpu_lines() if args.rows is None else [])]:
         found.append(line)
         print(f"| {line['rung']} | {line['stage']} | {line['measured']:.3g} | {line['estimated']:.3g} | "
               f"{line['ratio']:.2f} |")  # fmt: skip
-    print_clusters(machine)
+    if args.rows is None:
+        print_clusters(machine)
     if args.out:
-        rows = [{"bench": "estimate", "calibrated": args.calibrate, "constants": asdict(machine)}]
-        rows += [{"bench": "estimate", "calibrated": args.calibrate, **line} for line in found]
+        about = {"bench": "estimate", "calibrated": args.calibrate or args.constants is not None}
+        rows = [{**about, "constants": asdict(machine)}, *({**about, **line} for line in found)]
         args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def saved_machine(path: Path) -> Machine:
+    """The machine in what `tuplet estimate --json` has printed."""
+    values = json.loads(path.read_text())["machine"]
+    gpu = None if values["gpu"] is None else Gpu(**values["gpu"])
+    return Machine(**{**values, "hop_ns": tuple(values["hop_ns"]), "gpu": gpu})
 
 
 def print_clusters(machine: Machine) -> None:
@@ -61,9 +79,9 @@ def print_clusters(machine: Machine) -> None:
             print(f"| {name} | {count} | {' | '.join(cells)} | {made.advice}{others} |")
 
 
-def rungs(machine: str) -> list[dict]:
-    """The committed rows of DMAT-i whose machine has that word."""
-    rows = map(json.loads, ROWS.read_text().splitlines())
+def rungs(machine: str, path: Path = ROWS) -> list[dict]:
+    """The rows of DMAT-i whose machine has that word."""
+    rows = map(json.loads, path.read_text().splitlines())
     return [row for row in rows if row["method"] == "DMAT-i" and machine in row["machine"] and "error" not in row]
 
 
@@ -91,9 +109,9 @@ def workload(row: dict) -> Workload:
     settings, n = row["settings"], row["metrics"]["nodes"]
     products = GraphFilter(ppr(settings.get("alpha", 0.1)), tol=settings["tol"]).products()
     steps = settings["epochs"] * -(-n // settings["batch_size"])
-    size = 2 if settings.get("dtype") == "float16" else 4
+    size, mask = 2 if settings.get("dtype") == "float16" else 4, settings.get("mask_fraction", 0.3)
     return Workload(n, row["metrics"]["stored_edges"], settings["n_features"], products, tuple(settings["layers"]),
-                    settings["batch_size"], settings["n_views"], 0.3, steps, size)  # fmt: skip
+                    settings["batch_size"], settings["n_views"], mask, steps, size)  # fmt: skip
 
 
 def compare(row: dict, machine: Machine) -> list[dict]:

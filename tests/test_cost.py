@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import Run
+from tuplet.bench import gpu_cost
 from tuplet.bench.calibration import _convert_ns, calibrate
-from tuplet.bench.estimate import Machine, Workload, convert_stage, estimate, workload_of
+from tuplet.bench.estimate import Machine, convert_stage, estimate, workload_of
+from tuplet.bench.gpu_cost import Gpu
+from tuplet.bench.workload import Workload
+from tuplet.filters import GraphFilter
+from tuplet.filters.on_device import filter_in_blocks
 from tuplet.filters.partition import runs
 from tuplet.filters.row_parts import halo_rows
 from tuplet.graph.synth import rmat
@@ -88,6 +93,52 @@ def test_constants_of_a_committed_row_give_that_row_back() -> None:
     ratios = [line["ratio"] for line in script["compare"](row, script["machine_of"](row))]
     assert ratios == pytest.approx([1.0] * 4, abs=0.01)
     assert {line["stage"] for line in script["gpu_lines"]()} == {"filter", "train", "embed", "all"}
+
+
+GPU = Gpu(memory=140 * 10**9, hop_ns=0.003, edge_ns=2, wide_ns=0.2, narrow_ns=0.6, step_s=0.001, row_ns=100,
+          gflops=2e4, shuffle_ns=50, load=5e9, stream=3e9)  # fmt: skip
+
+
+def test_a_gpu_gives_the_seconds_of_a_machine_that_is_alone() -> None:
+    """Counted by hand: 10^8 nodes in blocks of 32 columns; a graph without room there stays with the CPU."""
+    work = Workload(10**8, 2 * 10**9, 128, products=7, layers=(256, 64), batch=4096, steps=1000, bytes_a_value=2)
+    plain, with_gpu = Machine(memory=10**11), replace(Machine(memory=10**11), gpu=GPU)
+    found = [stage.seconds for stage in estimate(work, with_gpu).stages]
+    step = 0.001 + 4096 * 150e-9 + work.flops(4096, training=True) / 2e13
+    assert found[0] == pytest.approx(7 * 2e9 * 128 * 0.003e-9 + 2e9 * 2e-9 + 1.28e10 * 0.6e-9)
+    assert found[1] == pytest.approx(1000 * step + 25.6e9 / 5e9)
+    assert found[2] == pytest.approx(38.4e9 / 3e9 + work.flops(10**8, training=False) / 2e13)
+    small = replace(with_gpu, gpu=replace(GPU, memory=10**9))
+    assert estimate(work, small).stages[0] == estimate(work, plain).stages[0]
+    assert estimate(work, with_gpu, 2) == estimate(work, plain, 2)
+
+
+def test_a_gpu_is_measured_by_runs_that_a_cpu_can_stand_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_cost, "_BATCHES", (16, 64))
+    found = gpu_cost.measured_gpu("cpu", n=512, steps=3)
+    assert min(found.stream, found.gflops, found.shuffle_ns) > 0
+    assert found.narrow_ns >= found.wide_ns >= 0 and min(found.hop_ns, found.edge_ns) >= 0
+
+
+@pytest.mark.parametrize("columns", [1, 7, 20])
+def test_blocks_of_a_given_width_are_those_of_the_filter(columns: int) -> None:
+    x = np.random.default_rng(0).random((200, 20), dtype=np.float32)
+    graph, spec, out = rmat(200, 5, seed=0).with_(x=x), GraphFilter(), np.empty((200, 20), np.float32)
+    filter_in_blocks(spec, graph, out, "cpu", columns)
+    np.testing.assert_allclose(out, spec.transform(graph), rtol=2e-5)
+
+
+def test_constants_come_back_from_what_the_verb_prints(tmp_path: Path) -> None:
+    script = runpy.run_path(str(ROOT / "scripts/estimate_rungs.py"))
+    for machine in (Machine(), replace(Machine(), gpu=GPU)):
+        (tmp_path / "constants.json").write_text(json.dumps({"machine": asdict(machine)}))
+        assert script["saved_machine"](tmp_path / "constants.json") == machine
+
+
+def test_costs_that_were_put_in_are_found_again() -> None:
+    counts = [[1, 10, 100], [1, 20, 300], [1, 40, 200], [1, 80, 900]]
+    seconds = [5 + 0.1 * b + 0.02 * c for _, b, c in counts]
+    assert gpu_cost._parts(counts, seconds) == pytest.approx([5, 0.1, 0.02])
 
 
 def test_the_memory_of_training_does_not_grow_with_the_graph() -> None:

@@ -23,6 +23,7 @@ from tests.conftest import Run
 from tests.processes import workers_of
 from tuplet._check import InputError
 from tuplet._threads import one_pool
+from tuplet.engines import workers as engine_workers
 from tuplet.engines.launch import check_launch
 from tuplet.losses import Objective, objective_of, to_unit
 from tuplet.losses._objectives import OBJECTIVES, register
@@ -110,7 +111,7 @@ def test_any_number_of_workers_gives_the_same_bits(
             encoders = [make_encoder(F, (16, 8), seed=0) for _ in range(size)]
 
             def work(rank: int, size: int = size, encoders: Any = encoders) -> None:
-                train(encoders[rank], rows, config, labels=y, device="cpu", group=InThreads(rank, size))
+                train(encoders[rank], rows, config, labels=y, device="cpu", group=InThreads(rank, size, joined=True))
 
             threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
             for thread in threads:
@@ -119,6 +120,37 @@ def test_any_number_of_workers_gives_the_same_bits(
                 thread.join()
             found |= {b"".join(p.detach().numpy().tobytes() for p in encoder.parameters()) for encoder in encoders}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "each", "backend"), [(1, 1, "nccl"), (1, 2, "gloo"), (8, 8, "nccl"), (0, 2, "gloo")]
+)
+def test_nccl_where_every_worker_of_a_machine_has_a_gpu(
+    gpus: int, each: int, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers of one GPU exchange through host memory: NCCL refuses a GPU that it sees twice."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(each))
+    assert engine_workers._backend(torch.device("cuda" if gpus else "cpu")) == backend
+
+
+def test_every_worker_sends_from_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first message: NCCL takes the current device, which is the first GPU for all unless it is set."""
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", order.append)
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda backend, **_: order.append(backend))
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    monkeypatch.setattr(engine_workers, "die_with_parent", lambda: None)
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "1")
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    with engine_workers.joined_team(torch.device("cuda")) as team:
+        assert team == engine_workers.Team(1, 2, joined=True)
+    assert order == ["cuda:1", "nccl"]
 
 
 def test_one_worker_is_near_the_plain_trainer(rows: Any) -> None:

@@ -1,4 +1,4 @@
-"""The constants of the cost model (estimate.py), measured on this machine in some 30 seconds."""
+"""The constants of the cost model (estimate.py), measured on this machine in 30 seconds, with a GPU in twice that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from tuplet._memory import free_memory
 from tuplet._threads import cores
-from tuplet.bench.estimate import COLUMNS, SIZES, Machine, Workload
+from tuplet.bench.estimate import COLUMNS, SIZES, Machine
+from tuplet.bench.gpu_cost import Gpu, measured_gpu
+from tuplet.bench.workload import Workload
 
 _NARROW = 8  # columns of a narrow block
 _EDGES, _NODES = 2_000_000, 200_000  # of the table that is converted
@@ -41,10 +43,16 @@ def calibrate(progress: Callable[[str, float], None] | None = None) -> Machine:
     found = Machine(
         cores=cores(), memory=free_memory(), hop_ns=(hops[0], hops[1], hops[2]), train_gflops=train_gflops,
         embed_gflops=embed, step_s=step_s, disk=_disk_rate(),
-        edge_columns=edge_columns, ids_ns=ids_ns, sort_ns=sort_ns,
+        edge_columns=edge_columns, ids_ns=ids_ns, sort_ns=sort_ns, gpu=_gpu(),
     )  # fmt: skip
     tell(parts)
     return found
+
+
+def _gpu() -> Gpu | None:
+    import torch
+
+    return measured_gpu() if torch.cuda.is_available() else None
 
 
 def _hop_ns(n: int, columns: int = COLUMNS) -> float:

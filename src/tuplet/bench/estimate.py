@@ -16,9 +16,10 @@ from itertools import pairwise
 import numpy as np
 
 from tuplet._check import InputError, check_int
+from tuplet.bench.gpu_cost import Gpu
+from tuplet.bench.workload import Workload
 from tuplet.filters.widths import free_width, task_width
 from tuplet.graph import Graph
-from tuplet.training.config import TrainConfig
 
 COLUMNS = 64  # of a block whose products are measured
 SIZES = (2**13, 2**16, 2**19)  # nodes of the graphs that are measured
@@ -37,7 +38,8 @@ class Machine:
 
     `hop_ns`: nanoseconds for a stored edge and column at graphs of `SIZES` nodes; `train_gflops`, `embed_gflops`: of
     the encoder's products; `step_s`: seconds of a training step besides; `disk`, `network`: bytes a second;
-    `ids_ns`, `sort_ns`: nanoseconds of one core to convert a listed edge: its ids; dealt, sorted and placed.
+    `ids_ns`, `sort_ns`: nanoseconds of one core to convert a listed edge: its ids; dealt, sorted and placed. A `gpu`
+    does the work of a machine that is alone.
     """
 
     cores: int = 2
@@ -51,6 +53,7 @@ class Machine:
     edge_columns: float = 18.0
     ids_ns: float = 100.0
     sort_ns: float = 400.0
+    gpu: Gpu | None = None
 
     def hop_time(self, n: int, width: int = COLUMNS) -> float:
         """Seconds for a stored edge and a column, by the logarithm of n; beyond the measured sizes a bit more.
@@ -78,44 +81,6 @@ class Machine:
             train_gflops=self.train_gflops / ratio, embed_gflops=self.embed_gflops / ratio,
             network=network or self.network,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What is to be done: the graph's sizes, the method's settings, `halo`: rows of others that a group names."""
-
-    n: int
-    stored: int
-    f: int
-    products: int = 15
-    layers: tuple[int, ...] = (256, 256)
-    batch: int = 512
-    views: int = 2
-    mask: float = 0.6
-    steps: int | None = None
-    bytes_a_value: int = 4
-    halo: float | None = None
-
-    @property
-    def train_steps(self) -> int:
-        """Training steps: as `TrainConfig` counts them where nothing is said."""
-        return self.steps if self.steps is not None else TrainConfig(batch_size=self.batch).n_steps(self.n)
-
-    def halo_rows(self, groups: int) -> float:
-        """Rows that a group asks others for: `halo` where they were counted, else as many as random edges name."""
-        if self.halo is not None:
-            return self.halo
-        return self.n * (1 - 1 / groups) * -math.expm1(-self.stored / groups / self.n)
-
-    def flops(self, rows: int, *, training: bool) -> float:
-        """Multiply-adds, counted twice, of `rows` rows through the encoder; in training there and back, all views."""
-        sizes = (self.f, *self.layers)
-        first, rest = sizes[0] * sizes[1], sum(a * b for a, b in pairwise(sizes[1:]))
-        if not training:
-            return 2.0 * rows * (first + rest)
-        narrow = min(self.mask, 1 - self.mask)
-        similar = (1 + 2 * self.views) * self.batch * self.layers[-1]  # products of rows with rows, there and back
-        return 2.0 * rows * (first * (2 + 2 * narrow * self.views) + 3 * rest * (1 + self.views) + 3 * similar)
 
 
 @dataclass(frozen=True)
@@ -165,10 +130,23 @@ def estimate(work: Workload, machine: Machine | None = None, machines: int = 1) 
     trained = {size: _train(work, machine, size) for size in (1, 2, 4, 8) if size <= machines}
     workers = min(trained, key=lambda size: trained[size].seconds)
     stages = (taken.stage, trained[workers], _embed(work, machine, machines))
+    if machines == 1 and machine.gpu is not None:
+        stages = _on_gpu(work, machine.gpu, stages)
     advice = taken.advice if taken.fits else _too_small(work, machine, machines)
     advice += f"; training by {workers} worker{'s' * (workers > 1)}" if machines > 1 else ""
     others = {way.name: way.stage.seconds for way in ways if way is not taken and way.fits}
     return Estimate(stages, advice, taken.fits, others)
+
+
+def _on_gpu(work: Workload, gpu: Gpu, stages: tuple[Stage, Stage, Stage]) -> tuple[Stage, Stage, Stage]:
+    """The stages with the GPU's seconds; a filter that has no room there stays with the CPU."""
+    filtered, trained, embedded = stages
+    seconds = gpu.filter_s(work)
+    return (
+        filtered if seconds is None else replace(filtered, seconds=seconds),
+        replace(trained, seconds=gpu.train_s(work)),
+        replace(embedded, seconds=gpu.embed_s(work)),
+    )
 
 
 def _better(ways: Sequence[_Way]) -> _Way:

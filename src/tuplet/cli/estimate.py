@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ def estimate(
         str | None, typer.Option(help="Bytes a second between machines, as 5GB; default: 1.25GB, 10 Gbit.")
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure this machine first, some 30 seconds.")
+        bool, typer.Option("--calibrate", help="Measure this machine first, some 30 seconds; with a GPU twice that.")
     ] = False,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
@@ -50,7 +51,7 @@ def estimate(
         print_json(
             {
                 **_facts(found, cost.convert_stage(work, machine, machines)),
-                "machine": machine.__dict__,
+                "machine": asdict(machine),
                 "measured": calibrate,
             }
         )

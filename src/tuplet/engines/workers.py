@@ -1,7 +1,7 @@
 """Processes that work together: who this one is among them, and how they exchange tensors.
 
-torch.distributed moves the bytes (gloo on CPUs, NCCL on GPUs); `launch.py` starts the workers. A group of one needs
-neither.
+torch.distributed moves the bytes: NCCL where every worker has a GPU of its own, else gloo through host memory.
+`launch.py` starts the workers. A process that was not started so is a group of one and needs neither.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ _WAIT = datetime.timedelta(minutes=10)  # for the slowest worker
 
 @dataclass(frozen=True)
 class Team:
-    """Worker `rank` of `size`."""
+    """Worker `rank` of `size`; `joined`: it exchanges by torch.distributed, alone as well."""
 
     rank: int = 0
     size: int = 1
+    joined: bool = False
 
     def gather(self, own: Tensor) -> Tensor:
         """(k, ...) of each worker -> (k * size, ...) in the order of ranks."""
-        if self.size == 1:
+        if not self.joined:
             return own
-        parts = [torch.empty_like(own) for _ in range(self.size)]
-        torch.distributed.all_gather(parts, own.contiguous())
-        return torch.cat(parts)
+        message = own.contiguous() if _by_nccl() else own.contiguous().cpu()
+        parts = [torch.empty_like(message) for _ in range(self.size)]
+        torch.distributed.all_gather(parts, message)
+        return torch.cat(parts).to(own.device)
 
     def any(self, flag: bool) -> bool:
         """Whether the flag of one of the workers is set; all learn the same."""
-        if self.size == 1:
+        if not self.joined:
             return flag
         told = torch.tensor([int(flag)], device=_device_of_messages())
         torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
@@ -65,7 +67,7 @@ class Team:
 
     def exchange(self, own: Any, sent: list[int], target: Any, come: list[int]) -> None:
         """Send runs of the rows of `own` to each worker, and fill `target` with the rows of each; arrays."""
-        if self.size == 1:
+        if not self.joined:
             target[...] = own
             return
         message, found = torch.from_numpy(np.ascontiguousarray(own)), torch.from_numpy(target)
@@ -73,8 +75,7 @@ class Team:
 
     def wait(self) -> None:
         """Wait until all workers have come here."""
-        if self.size > 1:
-            self.any(False)
+        self.any(False)
 
 
 def started_as_worker() -> bool:
@@ -98,13 +99,14 @@ def joined_team(device: torch.device) -> Iterator[Team]:
         return
     die_with_parent()
     size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(local_device("cuda"))  # NCCL's messages go there
     try:
-        torch.distributed.init_process_group(backend, timeout=_WAIT)
+        torch.distributed.init_process_group(_backend(device), timeout=_WAIT)
     except (RuntimeError, ValueError) as error:
         raise InputError(f"Worker {rank} of {size} cannot join the others ({error}).") from None
     try:
-        yield Team(rank, size)
+        yield Team(rank, size, joined=True)
     finally:
         torch.distributed.destroy_process_group()
 
@@ -116,6 +118,15 @@ def local_device(device: str) -> str:
     return device
 
 
+def _backend(device: torch.device) -> str:
+    """NCCL wants a GPU for each worker."""
+    each = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return "nccl" if device.type == "cuda" and each <= torch.cuda.device_count() else "gloo"
+
+
+def _by_nccl() -> bool:
+    return torch.distributed.get_backend() == "nccl"
+
+
 def _device_of_messages() -> str:
-    known = torch.distributed.is_initialized()
-    return "cuda" if known and torch.distributed.get_backend() == "nccl" else "cpu"
+    return "cuda" if torch.distributed.is_initialized() and _by_nccl() else "cpu"

@@ -21,6 +21,7 @@ from tuplet.engines import Tick
 from tuplet.filters._cpu import Engine
 from tuplet.filters._operator import Operator, Plan, run_series
 from tuplet.filters._read import Block, Reader, fill_block, over_rows, put_rows, refuse_large
+from tuplet.filters.widths import device_width
 from tuplet.graph import Features
 
 if TYPE_CHECKING:
@@ -120,10 +121,7 @@ def columns_that_fit(n: int, stored: int, f: int, device: str) -> int:
     """Columns of a block such that the graph and five blocks fit in the device's free memory; at most 128."""
     import torch
 
-    free = free_on(torch.device(device))
-    room = 0.9 * free - stored * 24 - n * 64  # 24: indices, values and the temporaries that make them
-    columns = int(min(128, room // (5 * 4 * n)))
-    return min(f, columns if columns < 16 else columns // 16 * 16)  # rows of whole cache lines
+    return device_width(n, stored, f, free_on(torch.device(device)))
 
 
 def filter_whole(

@@ -24,3 +24,14 @@ def task_width(f: int, columns: int, places: int) -> int:
     """
     share = -(-f // places)
     return min(columns, max(LEAST_COLUMNS, -(-share // LEAST_COLUMNS) * LEAST_COLUMNS))
+
+
+def device_width(n: int, stored: int, f: int, free: float) -> int:
+    """Columns of a block such that the graph and five blocks fit `free` bytes of a device; at most 128, 0 for none.
+
+    >>> device_width(10**8, 2 * 10**9, 128, 140e9), device_width(10**7, 2 * 10**8, 100, 140e9)
+    (32, 100)
+    """
+    room = 0.9 * free - stored * 24 - n * 64  # 24: indices, values and the temporaries that make them
+    columns = max(0, int(min(128, room // (5 * 4 * n))))
+    return min(f, columns if columns < 16 else columns // 16 * 16)  # rows of whole cache lines

@@ -42,4 +42,4 @@ def check_workers(size: int) -> int:
 def joined_group(device: torch.device) -> Iterator[WorkerGroup]:
     """This process among the workers that train; a group of one where it was not started by torch.distributed.run."""
     with joined_team(device) as found:
-        yield WorkerGroup(found.rank, found.size)
+        yield WorkerGroup(found.rank, found.size, found.joined)

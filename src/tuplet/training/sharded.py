@@ -108,7 +108,7 @@ def batch_gradient(
         losses.append(_one_loss(every, members, spans, bounds, y, t, pulls, len(every) - 1 if pairs else 1, group))
     flats = _over(lambda i: _weights_gradient(encoder, encoded[i], pulls[i]), range(len(spans)), x)
     own = _tree(flats)
-    total = own if group.size == 1 else _tree(list(group.gather(own[None])))
+    total = _tree(list(group.gather(own[None])))
     return torch.stack(losses).mean(), total
 
 
@@ -190,7 +190,7 @@ def _weights_gradient(encoder: nn.Sequential, vectors: list[Tensor], pulls: list
 
 def _gathered(own: list[Tensor], bounds: list[int], group: WorkerGroup) -> Tensor:
     """(v, k, d) of each own shard -> (v, b, d) of the whole batch; shards travel filled up to equal size."""
-    if group.size == 1:
+    if not group.joined:
         return torch.cat(own, dim=1)
     most = -(-bounds[-1] // SHARDS)
     padded = [nn.functional.pad(one, (0, 0, 0, most - one.shape[1])) for one in own]

@@ -1,0 +1,22 @@
+"""A filter on a device in blocks of a width that is given: what `transform` chooses by itself, to be measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tuplet.filters._gpu import filter_through_device
+from tuplet.filters._graph_filter import GraphFilter
+from tuplet.filters._operator import make_operator, make_plan
+from tuplet.filters._read import make_reader
+from tuplet.graph import Graph
+
+
+def filter_in_blocks(spec: GraphFilter, graph: Graph, out: NDArray[Any], device: str, columns: int) -> None:
+    """Fill `out` (n, f) with the filtered features, `columns` of them at a time."""
+    assert graph.x is not None
+    op = make_operator(graph, direction=spec.direction, self_loops=spec.self_loops)
+    plan = make_plan(spec.weights, spec.tol, spec.series, op.symmetric)
+    read = make_reader(graph.x)
+    filter_through_device(op, plan, spec.r, read, out, device, columns=columns, tick=lambda part: None)
