@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import pytest
 
 from tests.conftest import Run, random_graph
 from tuplet._check import InputError
+from tuplet.baselines import KMeansFeatures
 from tuplet.bench import fitting
 from tuplet.bench.fitting import Bench, SharedFilter
-from tuplet.bench.meter import Meter, time_limit
+from tuplet.bench.meter import Meter, Told, time_limit
 from tuplet.bench.rows import KEYS, append_row, done_keys, read_rows, row_key
-from tuplet.bench.run import RunState, _groups, run_jobs
+from tuplet.bench.run import RunState, _groups, run_jobs, run_spec
 from tuplet.bench.spec import Job
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
@@ -153,8 +155,65 @@ def test_a_job_past_its_limit_ends_with_an_error(toy: Graph, monkeypatch: pytest
 
     monkeypatch.setattr(fitting, "task_function", lambda name: slow)
     row = Bench().run(replace(jobs_of(1)[0], limit_s=0.05))
-    assert "limit of 0.05 s" in row["error"]
+    assert row["error"] == "TimeoutError: stopped after 0.05 s"
     with time_limit(None):
+        pass
+
+
+def test_a_stopped_fit_says_how_far_it_was(toy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(self: Any, graph: Graph, y: Any, progress: Any) -> None:
+        progress("train", 1 / 3)
+        while True:
+            pass
+
+    monkeypatch.setattr(KMeansFeatures, "_fit", slow)
+    row = Bench().run(replace(jobs_of(1, "KMeans")[0], limit_s=0.3))
+    assert row["error"].startswith("TimeoutError: stopped after 0.3 s with 33% of train done: about ")
+    assert 0.2 < sum(row["seconds"].values()) < 3, "a stopped run has seconds too"
+
+
+def test_a_limit_of_a_run_takes_the_place_of_the_specs(toy: Graph, tmp_path: Path) -> None:
+    spec, out = tmp_path / "one.toml", tmp_path / "rows.jsonl"
+    spec.write_text(
+        'task = "clustering"\ndatasets = ["toy"]\nseeds = 1\n[[methods]]\nname = "KMeans"\nlimit_s = 600\n'
+    )
+    assert run_spec(spec, out=out, device="cpu", limit=1e-6).failed == 1
+    with pytest.raises(InputError, match="limit"):
+        run_spec(spec, out=out, device="cpu", limit=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (None, ""),
+        (Told("train", 0.0, 1, 1), "before the first part of train was done"),
+        (Told("walk", 1.0, 1, 1), "with walk done"),
+        (Told("train", 0.5, 20, 30), "with 50% of train done: about 80 s of CPU time a fit"),
+    ],
+)
+def test_how_far_a_meter_is(told: Any, said: str) -> None:
+    meter = Meter()
+    meter.told = told
+    assert meter.how_far() == said
+
+
+def test_a_clock_keeps_the_phases_apart() -> None:
+    meter = Meter()
+    with meter.fit_phases() as progress:
+        progress("filter", 1.0)
+        spin(0.2)
+        progress("filter", 1.0)
+        progress("train", 0.1)
+        spin(0.1)
+        progress("train", 0.5)
+    assert meter.told is not None and (meter.told.phase, meter.told.share) == ("train", 0.5)
+    assert 0.15 < meter.told.before < 0.5 and 0.05 < meter.told.inside < 0.3
+
+
+def spin(seconds: float) -> None:
+    """Keep the processor busy for so long."""
+    start = time.process_time()
+    while time.process_time() - start < seconds:
         pass
 
 
@@ -333,7 +392,6 @@ def test_a_killed_worker_costs_its_job_in_flight_only(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_smoke_spec_runs_end_to_end_and_makes_a_report(tmp_path: Path) -> None:
     from tuplet.bench.report import report
-    from tuplet.bench.run import run_spec
 
     spec = Path(__file__).parents[1] / "benchmarks" / "smoke.toml"
     out = tmp_path / "smoke.jsonl"

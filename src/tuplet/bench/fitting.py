@@ -70,7 +70,8 @@ class Bench:
         defaults: dict[str, Any] = {}
         try:
             defaults = open_defaults(job)
-            with time_limit(None if job.task == "scale" else job.limit_s):  # a rung limits its phases one by one
+            limit = None if job.task == "scale" else job.limit_s  # a rung limits its phases one by one
+            with time_limit(limit, meter.how_far):
                 measured = task_function(job.task)(job, self, meter)
         except Exception as error:
             log.info("%s failed: %s", job.key, error)
@@ -129,12 +130,14 @@ class Bench:
         what = {name: value for name, value in job.settings.items() if name != "evaluate"}
         key = f"{job.dataset}|{job.method}|{job.seed}|{n_clusters}|{digest(what)}"
         if key != self._fitted[0]:
-            apart = Meter()
-            model = self.fit(job, graph.with_(y=None), apart, n_clusters=n_clusters)
-            self._fitted = (key, model, apart.seconds)
+            before = dict(meter.seconds)
+            model = self.fit(job, graph.with_(y=None), meter, n_clusters=n_clusters)
+            spent = {phase: value - before.get(phase, 0.0) for phase, value in meter.seconds.items()}
+            self._fitted = (key, model, spent)
+            return model
         _, model, seconds = self._fitted
-        for phase, spent in seconds.items():
-            meter.add(phase, spent)
+        for phase, spent_then in seconds.items():
+            meter.add(phase, spent_then)
         return model
 
     def add_shared_cost(self, model: Any, meter: Meter) -> None:

@@ -8,8 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from tuplet._memory import peak_bytes, reset_peak
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a fit said last of its progress: `share` of a phase is done, after `inside` seconds; `before` are those of
+    the phases before it.
+    """
+
+    phase: str
+    share: float
+    before: float
+    inside: float
 
 
 class Meter:
@@ -24,6 +38,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.told: Told | None = None
         reset_peak()
 
     @contextmanager
@@ -50,7 +65,25 @@ class Meter:
             yield clock
         finally:
             _wait_for_gpu()
-            clock("embed" if "train" in clock.phases else "train", 1.0)
+            clock.count("embed" if "train" in clock.phases else "train")
+
+    def how_far(self) -> str:
+        """Where a fit that is stopped now stands, and how long it would take at this pace; "" before it began.
+
+        Seconds are those of the processor, which a busy machine does not stretch; with a GPU, of the clock.
+
+        >>> meter = Meter()
+        >>> meter.told = Told("train", 0.04, 20.0, 120.0)
+        >>> meter.how_far()
+        'with 4% of train done: about 50 minutes of CPU time a fit'
+        """
+        told = self.told
+        if told is None:
+            return ""
+        if not 0 < told.share < 1:
+            return f"with {told.phase} done" if told.share else f"before the first part of {told.phase} was done"
+        whole = _length(told.before + told.inside / told.share) + ("" if _gpu() else " of CPU time")
+        return f"with {100 * told.share:.2g}% of {told.phase} done: about {whole} a fit"
 
     @property
     def peak_mb(self) -> float:
@@ -60,10 +93,8 @@ class Meter:
     @property
     def gpu_mb(self) -> float:
         """Peak memory that torch held on the GPU since the last reset, in MB; 0 without a GPU."""
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized():
-            return 0.0
-        return round(float(torch.cuda.max_memory_allocated()) / 1e6, 1)
+        torch = _gpu()
+        return round(float(torch.cuda.max_memory_allocated()) / 1e6, 1) if torch else 0.0
 
 
 class _PhaseClock:
@@ -71,8 +102,17 @@ class _PhaseClock:
 
     def __init__(self, meter: Meter) -> None:
         self.meter, self.last, self.phases = meter, time.perf_counter(), set[str]()
+        self.start = self.phase_start = self.at = _work_seconds()
 
     def __call__(self, phase: str, fraction: float) -> None:
+        self.count(phase)
+        if self.meter.told is None or self.meter.told.phase != phase:
+            self.phase_start = self.at
+        self.at = _work_seconds()
+        self.meter.told = Told(phase, fraction, self.phase_start - self.start, self.at - self.phase_start)
+
+    def count(self, phase: str) -> None:
+        """Give the time since the last call to `phase`."""
         now = time.perf_counter()
         self.meter.add(phase, now - self.last)
         self.phases.add(phase)
@@ -80,14 +120,16 @@ class _PhaseClock:
 
 
 @contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside after `seconds`; only in the main thread, where signals arrive."""
+def time_limit(seconds: float | None, how_far: Callable[[], str] = str) -> Iterator[None]:
+    """Raise TimeoutError inside after `seconds`, with what `how_far` then says; only in the main thread, where
+    signals arrive.
+    """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"took longer than the limit of {seconds:g} s")
+        raise TimeoutError(f"stopped after {seconds:g} s {how_far()}".rstrip())
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -98,7 +140,27 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _wait_for_gpu() -> None:
+def _length(seconds: float) -> str:
+    """A span of time with two digits, in the unit that suits it.
+
+    >>> _length(70), _length(3000), _length(40_000)
+    ('70 s', '50 minutes', '11 hours')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.2g} hours"
+
+
+def _work_seconds() -> float:
+    return time.perf_counter() if _gpu() else time.process_time()
+
+
+def _gpu() -> Any:
+    """torch, where it has work on a GPU."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
+    return torch if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _wait_for_gpu() -> None:
+    if torch := _gpu():
         torch.cuda.synchronize()

@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tuplet._check import InputError, check_int
+from tuplet._check import InputError, check_int, check_number
 from tuplet.bench.rows import Row, append_row, done_keys, read_rows
 from tuplet.bench.spec import Job, load_spec
 from tuplet.bench.workers import Ended, OutOfTime, Started, Workers
@@ -67,15 +67,18 @@ def run_spec(
     out: str | Path = "rows.jsonl",
     jobs: int = 1,
     retry_errors: bool = False,
+    limit: float | None = None,
     on_row: Callable[[Row], None] | None = None,
     on_state: Callable[[RunState], None] | None = None,
 ) -> RunState:
     """Run the jobs of the spec `path` that `out` does not hold yet, and append their rows to `out`.
 
-    `only` keeps jobs by "key=value" (dataset, method, usage, task, seed); `seeds` replaces the spec's number;
-    `jobs` processes share the work, each with its share of the cores.
+    `only` keeps jobs by "key=value" (dataset, method, usage, task, seed); `seeds` replaces the spec's number, `limit`
+    its limit_s, in seconds; `jobs` processes share the work, each with its share of the cores.
     """
     todo = load_spec(path).jobs(only=only, seeds=seeds)
+    if limit is not None:
+        todo = [replace(job, limit_s=check_number("limit", limit, low=0, open_low=True)) for job in todo]
     if not todo:
         raise InputError(
             f"No job of {path} fits {', '.join(only) or 'it'}. Its jobs differ in task, dataset, method, .."

@@ -31,6 +31,9 @@ def run(
     out: RowsOut = Path("rows.jsonl"),
     jobs: JobsOpt = 1,
     retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Run jobs again that failed before.")] = False,
+    limit: Annotated[
+        float | None, typer.Option(help="Seconds a job may take; its row then says how far it was. Else the spec's.")
+    ] = None,
     quiet: QuietOpt = False,
 ) -> None:
     """Run the jobs of a spec one by one; kill it at any time and start it again."""
@@ -45,6 +48,7 @@ def run(
             out=out,
             jobs=jobs,
             retry_errors=retry_errors,
+            limit=limit,
             on_row=live.on_row,
             on_state=live.on_state,
         )
