@@ -150,7 +150,75 @@ def test_blocks_are_kept_apart_and_named(tmp_path: Path, published: Path) -> Non
     assert "1 win, 0 ties, 0 losses | 1 win, 0 ties, 0 losses |" not in lines["(b) DMAT-i"]
     assert lines["(b) DGI"].endswith("| 1 win, 0 ties, 0 losses |")
     assert "(c) DMAT-i: Cora 3" in text
-    assert "In none of the four blocks: first runs" in text
+    assert "not run" in lines["(b) DGI"].split(" | ")[1] and " - " not in lines["(b) DGI"]  # ACM
+
+
+STOPPED = "TimeoutError: stopped after 60 s with 4% of train done: about 50 minutes of CPU time a fit"
+
+
+def test_a_cell_without_a_number_says_why(tmp_path: Path, published: Path) -> None:
+    rows = [row(spec="released:0", method="AGE", metrics={}, error=STOPPED)]
+    rows += [
+        row(
+            spec="released:0",
+            method="GCA",
+            metrics={},
+            error="InputError: GCA needs about 39.1 GB, above 9 GB (x). Y",
+        )
+    ]
+    rows += [row("acm", spec="released:0", method="GCA", seed=s) for s in range(3)]
+    rows += [row("acm", spec="released:0", task="links", method="GCA", metrics={"auc": 90.0})]
+    rows += [row(task="convergence", spec="convergence:0", metrics={"convergence_seconds": 3.0})]
+    more = PUBLISHED + "links,acm,AGE,all,auc,1,1,\nlinks,cora,AGE,all,auc,1,1,\n"
+    more += "convergence,cora,AGE,all,convergence_seconds,9,1,\n"
+    (published / "all.csv").write_text(more)
+    text = report(written(tmp_path, rows), published=published)
+    clusters = text.partition("### Clusters")[2].partition("### ")[0]
+    age, gca = (line for line in clusters.splitlines() if line.startswith("- (d) "))
+    assert "; Cora: stopped after 60 s with 4% of train done: about 50 minutes of CPU time a fit." in age
+    assert "; Cora: GCA needs about 39.1 GB, above 9 GB (x)." in gca and "ACM" not in gca
+    links = text.partition("### Links")[2].partition("## ")[0]
+    assert "; Cora: as for clusters: stopped after 60 s" in links and "- (d) AGE: ACM, DBLP, " in links
+    assert "; Cora: as for clusters: GCA needs" in links
+    assert (
+        "Of the 2 cells that the paper has here for its rivals: 0 filled with 10 seeds, 0 with fewer, 1 with a "
+        in links
+    )
+    assert "time limit (76.80*)" in text
+    convergence = text.partition("## Convergence")[2]
+    assert (
+        "| AGE | time limit (9.00) |" in convergence
+        and "as for block (d), clusters: stopped after 60 s" in convergence
+    )
+
+
+def test_a_note_says_why_a_cell_is_empty_and_a_cost_comes_before_it(tmp_path: Path, published: Path) -> None:
+    notes = tmp_path / "notes.toml"
+    notes.write_text('[[notes]]\nspec = "released"\ndataset = "acm"\nempty = "No time."\n')
+    rows = [row(spec="released:0", method="GCA", seconds={"load": 9.0, "train": 40.0, "evaluate": 9.0})]
+    rows += [row(spec="released:0", task="links", method="AGC", metrics={"auc": 9.0})]
+    text = report(written(tmp_path, rows), published=published, notes=notes).partition("### Links")[2]
+    line = next(line for line in text.splitlines() if line.startswith("- (d) GCA: ACM: No time; "))
+    assert "; Cora: not run; a fit for clusters took 40 s on a CPU." in line
+
+
+def test_rivals_with_one_setting_for_all_graphs_stand_for_block_c(tmp_path: Path, published: Path) -> None:
+    graphs = ("acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy")
+    rows = [row(g, spec="released:0", method="AGC") for g in graphs]
+    rows += [row(g, spec="released:0", method="GCA", settings={"lr": i}) for i, g in enumerate(graphs)]
+    text = report(written(tmp_path, rows), published=published)
+    assert "| (d = c) AGC |" in text and "| (d) GCA |" in text
+
+
+def test_the_report_says_which_rivals_were_tuned_and_what_the_others_cost(tmp_path: Path) -> None:
+    rows = [row(spec="tuned:0", method="DGI"), row("acm", spec="tuned:0", method="DGI"), row(spec="tuned:0")]
+    rows += [row(g, spec="released:0", method="GCA", seconds={"train": 30.0}) for g in ("cora", "acm")]
+    text = report(written(tmp_path, rows))
+    assert (
+        "- clusters: tuned on the same budget as DMAT-i: DGI on 2 graphs. Not tuned: GCA (40 minutes, 2 graphs)."
+        in text
+    )
+    assert "- links: tuned on the same budget as DMAT-i: no rival. Not tuned: GCA (none measured)." in text
 
 
 def ablation_rows() -> list[dict[str, Any]]:

@@ -160,6 +160,17 @@ def test_a_job_past_its_limit_ends_with_an_error(toy: Graph, monkeypatch: pytest
         pass
 
 
+def test_a_process_that_waits_keeps_its_seconds_but_not_for_ever() -> None:
+    start = time.monotonic()
+    with time_limit(0.1, stretch=20):
+        time.sleep(0.3)
+    with pytest.raises(TimeoutError), time_limit(0.1, stretch=2):
+        time.sleep(5)
+    with pytest.raises(TimeoutError), time_limit(0.1):
+        time.sleep(5)
+    assert time.monotonic() - start < 3
+
+
 def test_a_stopped_fit_says_how_far_it_was(toy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(self: Any, graph: Graph, y: Any, progress: Any) -> None:
         progress("train", 1 / 3)

@@ -120,15 +120,23 @@ class _PhaseClock:
 
 
 @contextmanager
-def time_limit(seconds: float | None, how_far: Callable[[], str] = str) -> Iterator[None]:
+def time_limit(seconds: float | None, how_far: Callable[[], str] = str, *, stretch: float = 1.0) -> Iterator[None]:
     """Raise TimeoutError inside after `seconds`, with what `how_far` then says; only in the main thread, where
     signals arrive.
+
+    Without a GPU a process that had to wait for the processor gets the rest of its seconds, up to `stretch` times as
+    long in all.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    start, worked = time.monotonic(), _work_seconds()
 
     def stop(*_: object) -> None:
+        left = min(seconds - (_work_seconds() - worked), stretch * seconds - (time.monotonic() - start))
+        if left > 0.01 * seconds:
+            signal.setitimer(signal.ITIMER_REAL, left)
+            return
         raise TimeoutError(f"stopped after {seconds:g} s {how_far()}".rstrip())
 
     before = signal.signal(signal.SIGALRM, stop)

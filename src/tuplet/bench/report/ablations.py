@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from tuplet.bench.report.blocks import GRAPHS
+from tuplet.bench.report.legend import GRAPHS
 from tuplet.bench.report.tables import markdown_table, spec_name
 from tuplet.bench.rows import Row
 from tuplet.plots import dataset_title

@@ -8,51 +8,35 @@ from statistics import fmean
 
 import numpy as np
 
+from tuplet.bench.report.legend import ABOUT, BLOCKS, GRAPHS, TASKS, TITLES, TUNED, cost_of_block, tuning_budget
 from tuplet.bench.report.published import Cell, Number
+from tuplet.bench.report.reasons import RIVALS, Reason, Reasons, coverage, reason_lines
 from tuplet.bench.report.statistics import critical_difference, mean_ranks, paired_verdict, tally, verdict
-from tuplet.bench.report.tables import Group, is_trial, markdown_table, spec_name
+from tuplet.bench.report.tables import Group, markdown_table
 from tuplet.bench.rows import Row
+from tuplet.bench.spec import digest
 from tuplet.metrics import LABEL_SCORES
-from tuplet.models.registry import default_method
 from tuplet.plots import dataset_title
 
-GRAPHS = ("acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy")
-TASKS = {"clustering": "accuracy", "classification": "accuracy", "links": "auc"}
-TITLES = {"clustering": "Clusters", "classification": "Classes", "links": "Links"}
 PAIRED = ("classification", "links")  # there a seed is a split, the same for every method
-# the name of a spec -> its block, and what it says behind the method's name
-BLOCKS: Mapping[str, tuple[str, str]] = {
-    "as-printed": ("a", ""),
-    "printed-unit-rows": ("a", ", with unit rows"),
-    "printed-adam": ("a", ", with unit rows and Adam"),
-    "printed-short": ("a", ", with unit rows and 200 steps"),
-    "tuned": ("b", ""),
-    "tuned-labels": ("b", ""),
-    "defaults": ("c", ""),
-    "one-setting": ("c", ""),
-    "released": ("d", ""),
-}
-ABOUT = {
-    "a": "DMAT-i with the paper's table of hyper-parameters as printed; below it one thing changed",
-    "b": "settings **chosen with labels** of validation nodes (or on validation edges), 40 fits; test seeds once",
-    "c": "one setting for all graphs; none was chosen for the graph at hand, ours while looking at these graphs",
-    "d": "what a rival's authors released for the graph, or the nearest to it (`baselines.toml` marks each value)",
-}
-TUNED = default_method(recipe=True)
 OURS = ("b", TUNED)
 
 
 @dataclass(frozen=True)
 class MethodLine:
-    """One method in one block: graph -> its runs."""
+    """One method in one block: graph -> its runs under the spec."""
 
     block: str
     name: str
+    spec: str
+    method: str
+    usage: str
     groups: Mapping[str, Group]
+    same: bool = False  # a rival that was released with one setting for all graphs: its runs are those of (c) too
 
     @property
     def title(self) -> str:
-        return f"({self.block}) {self.name}"
+        return f"({self.block}{' = c' if self.same else ''}) {self.name}"
 
     def numbers(self, metric: str) -> dict[str, Number]:
         """Graph -> mean and deviation of a metric."""
@@ -61,50 +45,58 @@ class MethodLine:
 
 
 def lines_of(groups: Sequence[Group], task: str) -> list[MethodLine]:
-    """The lines of a task in the order of blocks; usage "train" is a line of its own."""
-    found: dict[tuple[str, str], dict[str, Group]] = {}
+    """The lines of a task in the order of blocks; usage "train" is a line of its own. A rival that has runs in
+    another task has its line here too.
+    """
+    found: dict[tuple[str, str, str, str, str], dict[str, Group]] = {}
     for g in groups:
         if g.task == task and g.spec in BLOCKS and g.dataset in GRAPHS:
             block, behind = BLOCKS[g.spec]
             name = g.method + (" (training nodes)" if g.usage == "train" else "") + behind
-            found.setdefault((block, name), {})[g.dataset] = g
-    return [
-        MethodLine(block, name, runs) for (block, name), runs in sorted(found.items(), key=lambda item: item[0][0])
-    ]
+            found.setdefault((block, name, g.spec, g.method, g.usage), {})[g.dataset] = g
+    rivals = dict.fromkeys(g.method for g in groups if g.spec == RIVALS) if found else {}
+    found = {("d", method, RIVALS, method, "all"): {} for method in rivals} | found
+    same = _one_setting(groups)
+    lines = [MethodLine(*line, runs, line[2] == RIVALS and line[3] in same) for line, runs in found.items()]
+    return sorted(lines, key=lambda line: line.block)
 
 
-def blocks_section(groups: Sequence[Group], numbers: Mapping[Cell, Number], rows: Sequence[Row]) -> list[str]:
+def _one_setting(groups: Sequence[Group]) -> set[str]:
+    """The rivals whose released settings are the same on all eight graphs."""
+    used: dict[str, list[str]] = {}
+    for g in groups:
+        if (g.spec, g.task) == (RIVALS, "clustering") and g.dataset in GRAPHS:
+            used.setdefault(g.method, []).append(digest(g.rows[-1]["settings"]))
+    return {method for method, names in used.items() if len(names) == len(GRAPHS) and len(set(names)) == 1}
+
+
+def blocks_section(
+    groups: Sequence[Group], numbers: Mapping[Cell, Number], rows: Sequence[Row], reasons: Reasons
+) -> list[str]:
     """A table for each task; the legend of the blocks, what each cost, and which of them has no rows."""
     present = {BLOCKS[g.spec][0] for g in groups if g.spec in BLOCKS}
     if not present:
         return []
     legend = [
-        f"- ({b}) {text}. {_cost(b, rows) if b in present else '**No rows yet.**'}" for b, text in ABOUT.items()
+        f"- ({b}) {text}. {cost_of_block(b, rows) if b in present else '**No rows yet.**'}"
+        for b, text in ABOUT.items()
     ]
     parts = ["## Four blocks", "Every cell belongs to one block of the [protocol](protocol.md):", "\n".join(legend)]
+    parts += [text for text in [tuning_budget(groups)] if text]
     for task in TASKS:
         lines = lines_of(groups, task)
         if lines:
-            parts += _task_parts(task, lines, numbers)
+            parts += _task_parts(task, lines, numbers, reasons)
     return parts
 
 
-def _cost(block: str, rows: Sequence[Row]) -> str:
-    """How many runs and trials a block has, and the minutes of their processes, on GPU boxes and on CPUs."""
-    mine = [row for row in rows if BLOCKS.get(spec_name(row), ("",))[0] == block]
-    trials = sum(is_trial(row) for row in mine)
-    minutes = {"GPU": 0.0, "CPU": 0.0}
-    for row in mine:
-        minutes["GPU" if "NVIDIA" in row["machine"] else "CPU"] += sum(row["seconds"].values()) / 60
-    spent = ", ".join(f"{value:.0f} on a {kind} box" for kind, value in minutes.items() if value)
-    tried = f" and {trials} trials" if trials else ""
-    return f"{len(mine) - trials} runs{tried}; minutes of their processes, several at a time: {spent}."
-
-
-def _task_parts(task: str, lines: Sequence[MethodLine], numbers: Mapping[Cell, Number]) -> list[str]:
+def _task_parts(
+    task: str, lines: Sequence[MethodLine], numbers: Mapping[Cell, Number], reasons: Reasons
+) -> list[str]:
     metric = TASKS[task]
     paper = {g: numbers[c] for g in GRAPHS if (c := (task, g, TUNED, "all", metric)) in numbers}
-    body = [_row(task, line, lines, metric, paper) for line in lines]
+    empty = {line.title: _empty(task, line, metric, reasons) for line in lines}
+    body = [_row(task, line, lines, metric, paper, empty[line.title]) for line in lines]
     if paper:
         means = f"{fmean(n.mean for n in paper.values()):.2f}" if len(paper) == len(GRAPHS) else ""
         body.append(
@@ -119,23 +111,34 @@ def _task_parts(task: str, lines: Sequence[MethodLine], numbers: Mapping[Cell, N
     ]
     title = f"### {TITLES[task]}: {'AUC' if metric == 'auc' else metric}"
     parts = [title, markdown_table(columns, body), _runs(lines)]
+    parts += [part for part in (coverage(task, metric, RIVALS, reasons, numbers), _reason_list(empty)) if part]
     parts += _means_of_all(task, lines, numbers)
     if task == "clustering":
         parts += _held_out(lines)
     return parts + _ranks(task, lines)
 
 
+def _empty(task: str, line: MethodLine, metric: str, reasons: Reasons) -> dict[str, Reason]:
+    """Graph -> why a line has no number there."""
+    mine = line.numbers(metric)
+    return {g: reasons.of(line.spec, task, g, line.method, line.usage) for g in GRAPHS if g not in mine}
+
+
+def _reason_list(empty: Mapping[str, Mapping[str, Reason]]) -> str:
+    named = {t: {dataset_title(g): why for g, why in found.items()} for t, found in empty.items() if found}
+    return f"Cells without a number:\n\n{reason_lines(named)}" if named else ""
+
+
 def _row(
-    task: str, line: MethodLine, lines: Sequence[MethodLine], metric: str, paper: Mapping[str, Number]
+    task: str,
+    line: MethodLine,
+    lines: Sequence[MethodLine],
+    metric: str,
+    paper: Mapping[str, Number],
+    empty: Mapping[str, Reason],
 ) -> list[str]:
     mine = line.numbers(metric)
-    cells = []
-    for graph in GRAPHS:
-        group = line.groups.get(graph)
-        failed = group is not None and group.error and graph not in mine
-        cells.append(
-            f"{mine[graph].mean:.2f} ±{mine[graph].std:.2f}" if graph in mine else "failed" if failed else "-"
-        )
+    cells = [f"{mine[g].mean:.2f} ±{mine[g].std:.2f}" if g in mine else empty[g].word for g in GRAPHS]
     mean = f"{fmean(n.mean for n in mine.values()):.2f}" if len(mine) == len(GRAPHS) else ""
     both = [g for g in GRAPHS if g in mine and g in paper]
     theirs = tally(verdict(mine[g], paper[g], metric) for g in both) if both else ""

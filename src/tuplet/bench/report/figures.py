@@ -9,8 +9,10 @@ from typing import Any
 from tuplet import plots
 from tuplet.bench.recipes import estimator_settings, recipe_settings
 from tuplet.bench.report.ablations import gaps, is_ablation, step_lines, untrained
-from tuplet.bench.report.blocks import GRAPHS, TASKS, lines_of, ranked
+from tuplet.bench.report.blocks import lines_of, ranked
+from tuplet.bench.report.legend import GRAPHS, TASKS
 from tuplet.bench.report.published import Cell, Number, read_published
+from tuplet.bench.report.reasons import short_reason
 from tuplet.bench.report.sensitivity import effect_lines
 from tuplet.bench.report.statistics import cliques, critical_difference
 from tuplet.bench.report.tables import Group, group_rows
@@ -179,18 +181,6 @@ def scale_stops(groups: Sequence[Group]) -> dict[str, tuple[float, str]]:
         if g.error and nodes < stops.get(g.method, (float("inf"), ""))[0]:
             stops[g.method] = (nodes, short_reason(g.error))
     return stops
-
-
-def short_reason(error: str) -> str:
-    """ "out of memory", "limit" or the first words of the error.
-
-    >>> short_reason("MemoryError: needs 120 GB"), short_reason("TimeoutError: took longer than the limit of 9 s")
-    ('out of memory', 'time limit')
-    """
-    text = error.lower()
-    if "memory" in text or "killed" in text:
-        return "out of memory"
-    return "time limit" if "timeout" in text else error[:30]
 
 
 def _series(groups: Sequence[Group]) -> dict[str, Any]:

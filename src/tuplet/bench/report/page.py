@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tuplet._check import InputError
 from tuplet.bench.report.ablations import ablations_section, is_ablation
-from tuplet.bench.report.blocks import BLOCKS, blocks_section
+from tuplet.bench.report.blocks import blocks_section
 from tuplet.bench.report.defaults import defaults_section
 from tuplet.bench.report.figures import ablation_figures, figure_names, rank_figures
+from tuplet.bench.report.legend import BLOCKS
 from tuplet.bench.report.published import Cell, Number, find_published, read_published
+from tuplet.bench.report.reasons import RIVALS, Reason, Reasons, coverage, reason_lines
 from tuplet.bench.report.sections import (
     classification_section,
     clustering_section,
@@ -45,6 +47,7 @@ TITLES = {
     "gpu": "Scale: one GPU box",
     "rivals": "Scale: methods that fit in one piece",
 }
+METRICS = {"convergence": "convergence_seconds"}
 SECTIONS: Mapping[str, Callable[[Comparison, Sequence[Group]], list[str]]] = {
     "clustering": clustering_section,
     "classification": classification_section,
@@ -69,7 +72,8 @@ def report(
     """The Markdown report of one or several files of rows.
 
     `published` is the folder of the paper's CSV files, `notes` a TOML file with reasons for what falls short
-    ([[notes]] with any of spec, task, dataset, method, and text); both are found in the repository around the working folder.
+    or has no number ([[notes]] with any of spec, task, dataset, method, and text or empty); both are found in the
+    repository around the working folder.
     `figures` is where `draw_figures` puts its files, as the report should link to it, such as "images".
     """
     found = read_rows(rows)
@@ -78,7 +82,8 @@ def report(
     numbers, reasons = read_published(published), read_notes(notes)
     parts = [f"# {title}", _legend()]
     everything = group_rows(row for row in found if not is_ablation(row))
-    parts += blocks_section(everything, numbers, found)
+    why = Reasons(everything, reasons)
+    parts += blocks_section(everything, numbers, found, why)
     parts += [f"![{name}]({figures}/{name})" for name in rank_figures(everything) if figures]
     parts += sensitivity_section(found)
     parts += ablations_section(found)
@@ -87,7 +92,7 @@ def report(
     drawn: set[str] = set()  # several specs of one task share a figure
     for (spec, task), groups in by_spec.items():
         several = sum(name == spec for name, _ in by_spec) > 1
-        parts += _section(_title(spec, task if several else ""), groups, numbers, reasons)
+        parts += _section(_title(spec, task if several else ""), groups, numbers, reasons, why)
         names = [name for name in figure_names(groups) if figures and name not in drawn]
         parts += [f"![{task}]({figures}/{name})" for name in names]
         drawn.update(names)
@@ -102,24 +107,35 @@ def _title(spec: str, task: str) -> str:
 
 
 def _section(
-    title: str, groups: list[Group], numbers: Mapping[Cell, Number], reasons: list[dict[str, str]]
+    title: str, groups: list[Group], numbers: Mapping[Cell, Number], reasons: list[dict[str, str]], why: Reasons
 ) -> list[str]:
-    comparison = Comparison(groups, numbers)
+    spec, task = groups[0].spec, groups[0].task
+    comparison = Comparison(
+        groups,
+        numbers,
+        empty=lambda dataset, method, usage: why.of(spec, task, dataset, method, usage).word,
+        rivals=spec in (RIVALS, "convergence"),
+    )
     if groups[0].spec == "defaults":
         body = defaults_section(comparison, groups)
     else:
         body = SECTIONS[groups[0].task](comparison, groups) + _shortfalls(comparison, groups[0].spec, reasons)
-    return [f"## {title}", *_of_version_01(groups), _facts(groups), *body, *_failures(groups)]
+    if task == "convergence":
+        body += _empty_cells(comparison, spec, why, numbers)
+    ended = [] if spec in BLOCKS or task == "convergence" else _failures(groups)  # the blocks' stand above
+    return [f"## {title}", _facts(groups), *body, *ended]
 
 
-def _of_version_01(groups: Sequence[Group]) -> list[str]:
-    """What must be said of the rivals' first runs, which are in none of the four blocks."""
-    if groups[0].spec not in ("clustering", "classification", "links"):
-        return []
-    return [
-        "In none of the four blocks: first runs of the rivals, three seeds, version 0.1, with settings of which some "
-        "are ours; rows whose commit begins with `sources-` name a hash of the sources in place of a commit."
-    ]
+def _empty_cells(c: Comparison, spec: str, why: Reasons, numbers: Mapping[Cell, Number]) -> list[str]:
+    """How many of the paper's cells are filled, and why the others are not."""
+    found: dict[str, dict[str, Reason]] = {}
+    for method, usage in c.methods:
+        for dataset in c.datasets:
+            group = c.groups.get((dataset, method, usage))
+            if (group is None or not group.runs) and c.paper(dataset, method, usage, METRICS[c.task]) is not None:
+                found.setdefault(method, {})[dataset_title(dataset)] = why.of(spec, c.task, dataset, method, usage)
+    counted = coverage(c.task, METRICS[c.task], spec, why, numbers, ours=True)
+    return [part for part in (counted, reason_lines(found)) if part]
 
 
 def _by_spec(groups: Sequence[Group]) -> dict[tuple[str, str], list[Group]]:
@@ -134,8 +150,9 @@ def _legend() -> str:
         "Generated by `tuplet bench report`; no number here is typed. A cell reads: our mean over the seeds, "
         "± its standard deviation, and in brackets the paper's mean and the difference. By Welch's test at 5% over "
         "the seeds: bold a win over the paper's number, = a tie, ▼ a loss; ? a single run, not tested. *: the paper "
-        "says that the method did not converge. Percent unless said otherwise. What may be tuned, and on what: "
-        "[protocol](protocol.md)."
+        "says that the method did not converge. Words in place of a number (time limit, out of memory, not run) are "
+        "explained below the first table that has them. Percent unless said otherwise. What may be tuned, and on "
+        "what: [protocol](protocol.md)."
     )
 
 
@@ -168,7 +185,8 @@ def _shortfalls(comparison: Comparison, spec: str, reasons: list[dict[str, str]]
 
 
 def _reason(reasons: list[dict[str, str]], **wanted: str) -> str:
-    fits = [r for r in reasons if all(r.get(key, value) == value for key, value in wanted.items())]
+    texts = [r for r in reasons if "text" in r]
+    fits = [r for r in texts if all(r.get(key, value) == value for key, value in wanted.items())]
     return max(fits, key=len)["text"] if fits else ""
 
 
@@ -186,7 +204,8 @@ def read_notes(file: str | Path | None = None) -> list[dict[str, str]]:
     entries = check_kind(f"{place.name}: notes", read_toml(place)[0].get("notes", []), list, "[[notes]]")
     for entry in entries:
         check_kind(f"an entry of {place.name}: notes", entry, dict, "[[notes]]")
-        check_kind(f"{place.name}: text", entry.get("text"), str, 'text = "why"')
+        text = entry.get("text", entry.get("empty"))  # why a number is lower, or why a cell has none
+        check_kind(f"{place.name}: text", text, str, 'text = "why"')
     return entries
 
 

@@ -230,10 +230,8 @@ def _by_method(c: Comparison, metric: str) -> str:
 
 
 def _cell(c: Comparison, dataset: str, method: str, usage: str, metric: str) -> str:
-    group = c.groups.get((dataset, method, usage))
-    error = "" if group is None else group.error
     where: Any = (dataset, method, usage, metric)
-    return cell(c.ours(*where), c.paper(*where), metric, error)
+    return cell(c.ours(*where), c.paper(*where), metric, c.empty(dataset, method, usage))
 
 
 def _plain(value: Any, digits: int) -> str:

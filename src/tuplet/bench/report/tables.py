@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from tuplet.bench.report.published import Cell, Number
 from tuplet.bench.report.statistics import LOSS, LOWER_IS_BETTER, UNTESTED, WIN, verdict
 from tuplet.bench.rows import Row, row_key
 from tuplet.bench.spec import digest
+from tuplet.models.registry import own_methods
 
 MARKS = {WIN: "", LOSS: " ▼", UNTESTED: " ?"}  # a tie: " ="
 # The paper counts self loops as edges there: K-Means on raw features gives its numbers only then.
@@ -91,14 +92,29 @@ def _ran_with(row: Row) -> str:
 
 
 class Comparison:
-    """Our groups of one spec beside the published numbers of their task."""
+    """Our groups of one spec beside the published numbers of their task.
 
-    def __init__(self, groups: Sequence[Group], published: Mapping[Cell, Number]) -> None:
+    `empty(dataset, method, usage)` is what a cell without a number says. With `rivals` the tables have every rival
+    and graph that the paper has, whether there are rows or not.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        published: Mapping[Cell, Number],
+        *,
+        empty: Callable[[str, str, str], str] = lambda *_: "-",
+        rivals: bool = False,
+    ) -> None:
         self.groups = {(g.dataset, g.method, g.usage): g for g in groups}
+        self.empty = empty
         self.task = groups[0].task
         self.published = {cell[1:]: number for cell, number in published.items() if cell[0] == self.task}
-        self.datasets = list(dict.fromkeys(g.dataset for g in groups))
-        self.methods = list(dict.fromkeys((g.method, g.usage) for g in groups))
+        theirs = [cell for cell in self.published if rivals and cell[1] not in own_methods()]
+        self.datasets = list(dict.fromkeys([*(g.dataset for g in groups), *(d for d, *_ in theirs)]))
+        self.methods = list(
+            dict.fromkeys([*((g.method, g.usage) for g in groups), *((m, u) for _, m, u, _ in theirs)])
+        )
 
     def ours(self, dataset: str, method: str, usage: str, metric: str) -> Number | None:
         """Our number; modularity and conductance with self loops where the paper's count them."""
@@ -132,8 +148,9 @@ class Comparison:
         return found
 
 
-def cell(ours: Number | None, paper: Number | None, metric: str, error: str = "") -> str:
-    """ "**92.60** ±0.20 (91.60, +1.00)": bold for a win against the paper's, = a tie, ▼ a loss, ? a single run.
+def cell(ours: Number | None, paper: Number | None, metric: str, empty: str = "-") -> str:
+    """ "**92.60** ±0.20 (91.60, +1.00)": bold for a win against the paper's, = a tie, ▼ a loss, ? a single run;
+    `empty` where we have no number.
 
     >>> cell(Number(92.6, 0.2), Number(91.6, 0.3), "accuracy")
     '**92.60** ±0.20 (91.60, +1.00)'
@@ -142,7 +159,7 @@ def cell(ours: Number | None, paper: Number | None, metric: str, error: str = ""
     """
     if ours is None:
         beside = "" if paper is None else f" ({paper.mean:.2f})"
-        return f"{'failed' if error else '-'}{beside}"
+        return empty + beside
     if paper is None:
         return f"{ours.mean:.2f} ±{ours.std:.2f}"
     found = verdict(ours, paper, metric)
