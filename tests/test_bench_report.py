@@ -184,7 +184,7 @@ def test_a_cell_without_a_number_says_why(tmp_path: Path, published: Path) -> No
         "Of the 2 cells that the paper has here for its rivals: 0 filled with 10 seeds, 0 with fewer, 1 with a "
         in links
     )
-    assert "time limit (76.80*)" in text
+    assert "time limit (76.80)" in text
     convergence = text.partition("## Convergence")[2]
     assert (
         "| AGE | time limit (9.00) |" in convergence
