@@ -12,7 +12,7 @@ import pytest
 
 from tuplet._check import InputError
 from tuplet.bench.live import LiveTable
-from tuplet.bench.report import readme_table, report, update_readme
+from tuplet.bench.report import readme_table, report, update_ablations, update_readme
 from tuplet.bench.report.figures import draw_figures, scale_stops
 from tuplet.bench.report.published import Number, find_published, read_published
 from tuplet.bench.report.readme import END, START
@@ -236,12 +236,49 @@ def ablation_rows() -> list[dict[str, Any]]:
 def test_ablations_show_one_change_a_line_against_the_defaults(tmp_path: Path) -> None:
     rows = [*ablation_rows(), row(method="FilterSVD", spec="defaults:0", metrics={"accuracy": 61.0}, defaults={})]
     text = report(written(tmp_path, rows), figures="images")
-    assert "## Ablations" in text and "| defaults | 60.50 | 60.50 | 60.50 |" in text
+    assert (
+        "## One setting changed" in text
+        and "means of 2 seeds" in text
+        and "| defaults | 60.50 | 60.50 | 60.50 |" in text
+    )
     assert "| alpha = 0.3 | 62.50 (+2.00) | 62.50 (+2.00) | 62.50 (+2.00) |" in text
     assert "| filter: none | 68.50 (+8.00) | 68.50 (+8.00) | 68.50 (+8.00) |" in text
     assert "](images/ablations.png)" in text and "](images/steps.png)" in text
     found = draw_figures(tmp_path / "rows.jsonl", tmp_path / "figures", cora_map=False)
     assert {"ablations.png", "steps.png"} <= {path.name for path in found}
+
+
+def test_training_stands_beside_its_filter_with_a_test(tmp_path: Path) -> None:
+    def after(steps: int, mean: float) -> list[dict[str, Any]]:
+        what: dict[str, Any] = {"spec": "ablations:0", "settings": {"max_steps": steps}}
+        return [row(seed=s, metrics={"accuracy": mean + s / 10}, **what) for s in range(3)]
+
+    base: dict[str, Any] = {"method": "FilterSVD", "spec": "defaults:0", "defaults": {}}
+    rows = [*ablation_rows(), *after(3, 58.0), *after(30, 68.0)]
+    rows += [row(seed=s, metrics={"accuracy": 63.0 + s / 10}, **base) for s in range(3)]
+    text = report(written(tmp_path, rows)).partition("## Does training beat its own filter?")[2]
+    assert "| graph | FilterSVD | 1 step | 3 steps | 30 steps | 150 steps | 1000 steps |" in text
+    assert "| Cora | 63.10 | 64.50 = | 58.10 ▼ | **68.10** | 60.50 = | 66.50 = |" in text
+    assert "With the defaults against FilterSVD: 0 wins, 1 tie, 0 losses." in text
+
+
+def test_labels_in_an_ablation_are_named(tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"task": "classification", "usage": "train", "spec": "ablations-labels:0"}
+    rows = [row(**{**shared, "spec": "ablations:0", "usage": "all"}), row(method="DMAT", **shared), row(**shared)]
+    text = report(written(tmp_path, rows))
+    assert "| DMAT on the training nodes, labels of the training nodes | 70.00 (+0.00) |" in text
+    assert "| DMAT-i on the training nodes, no labels | 70.00 (+0.00) |" in text
+
+
+def test_a_page_of_ablations_is_renewed_and_linked(tmp_path: Path) -> None:
+    rows, page = written(tmp_path, [*ablation_rows(), row()]), tmp_path / "page.md"
+    page.write_text("# Ablations\n\n<!-- ablations:start -->\nold\n<!-- ablations:end -->\n\nend\n")
+    assert update_ablations(page, rows, figures="images") and not update_ablations(page, rows, figures="images")
+    text = page.read_text()
+    assert text.startswith("# Ablations\n") and text.endswith("\n\nend\n") and "old" not in text
+    assert "## One setting changed" in text and "![steps.png](images/steps.png)" in text
+    linked = report(rows, ablations="page.md")
+    assert "[ablations](page.md)" in linked and "One setting changed" not in linked
 
 
 def test_sensitivity_is_the_mean_over_the_trials_with_a_value() -> None:

@@ -127,20 +127,25 @@ def report_(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Markdown file; else standard output.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
     readme: Annotated[Path | None, typer.Option(help="README whose results table is renewed.")] = None,
+    ablations: Annotated[
+        Path | None, typer.Option(help="Page whose part on ablations is renewed; the report then links to it.")
+    ] = None,
     published: Annotated[
         Path | None, typer.Option(help="Folder of published numbers; else the paper's, benchmarks/paper/published.")
     ] = None,
 ) -> None:
     """Tables in Markdown, ours beside the published values."""
-    from tuplet.bench.report import draw_figures, report, update_readme
+    from tuplet.bench.report import draw_figures, report, update_ablations, update_readme
 
     if figures is not None:
         draw_figures(rows, figures)
     beside = Path() if out is None else out.parent
-    drawn = None if figures is None else Path(os.path.relpath(figures, beside)).as_posix()
-    text = report(rows, published=published, figures=drawn)
+    drawn, page = (None if place is None else _link(place, beside) for place in (figures, ablations))
+    text = report(rows, published=published, figures=drawn, ablations=page)
     if readme is not None:
         update_readme(readme, rows)
+    if ablations is not None:
+        update_ablations(ablations, rows, figures=None if figures is None else _link(figures, ablations.parent))
     if out is None:
         sys.stdout.write(text)
     else:
@@ -148,3 +153,8 @@ def report_(
 
         with new_file(out) as partial:
             partial.write_text(text, encoding="utf-8")
+
+
+def _link(place: Path, beside: Path) -> str:
+    """`place` as a page in the folder `beside` links to it."""
+    return Path(os.path.relpath(place, beside)).as_posix()

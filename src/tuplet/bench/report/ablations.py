@@ -1,25 +1,31 @@
-"""One setting changed at a time (benchmarks/ablations.toml): a table for each task, and lines for two figures."""
+"""One setting changed at a time (benchmarks/ablations*.toml): a table for each task, training against its own filter,
+and lines for the figures.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from tuplet.bench.report.legend import GRAPHS
-from tuplet.bench.report.tables import markdown_table, spec_name
+from tuplet.bench.report.published import Number
+from tuplet.bench.report.statistics import WIN, tally, verdict
+from tuplet.bench.report.tables import MARKS, markdown_table, number_of, spec_name
 from tuplet.bench.rows import Row
+from tuplet.models.registry import method_class
 from tuplet.plots import dataset_title
 from tuplet.training.config import DEFAULT_STEPS
 
-SPEC = "ablations"
+SPECS = ("ablations", "ablations-labels")
 STEPS = "max_steps"
 Values = dict[str, dict[str, float]]  # name of a change -> graph -> mean over seeds
 
 
 def is_ablation(row: Row) -> bool:
     """Whether a row is of the ablations, whose cells have several settings."""
-    return spec_name(row) == SPEC
+    return spec_name(row) in SPECS
 
 
 def changed(rows: Iterable[Row], task: str, metric: str = "accuracy") -> Values:
@@ -27,9 +33,17 @@ def changed(rows: Iterable[Row], task: str, metric: str = "accuracy") -> Values:
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if is_ablation(row) and row["task"] == task and metric in row.get("metrics", {}):
-            of_graph = found.setdefault(change_name(row["settings"]), {})
+            of_graph = found.setdefault(row_name(row), {})
             of_graph.setdefault(row["dataset"], []).append(float(row["metrics"][metric]))
     return {name: {g: fmean(values) for g, values in graphs.items()} for name, graphs in found.items()}
+
+
+def row_name(row: Row) -> str:
+    """What a row changes, in words: a setting, or which rows and labels are used."""
+    if row["usage"] == "train":
+        what = "labels of the training nodes" if method_class(row["method"]).needs_labels else "no labels"
+        return f"{row['method']} on the training nodes, {what}"
+    return change_name(row["settings"])
 
 
 def change_name(settings: Mapping[str, Any]) -> str:
@@ -59,13 +73,46 @@ def ablations_section(rows: Sequence[Row]) -> list[str]:
             parts += [f"**{task}, accuracy**", _table(values)]
     if not parts:
         return []
-    seeds = len({row["seed"] for row in rows if is_ablation(row)})
     about = (
-        f"DMAT-i with its defaults and one setting changed, means of {seeds} seeds; in brackets the difference from "
-        "the defaults. No test over seeds: read trends. The second figure shows the length of training beside the "
-        "untrained FilterSVD."
+        f"DMAT-i with its defaults and one setting changed; means of {_seeds(rows)}. In brackets the difference from "
+        "the defaults. No test over seeds: read trends."
     )
-    return ["## Ablations and sensitivity", about, *parts]
+    return ["## One setting changed", about, *parts, *_training_parts(rows)]
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    """ "3 seeds" or "2 to 3 seeds": how many the cells have."""
+    cells = Counter((r["task"], r["dataset"], row_name(r)) for r in rows if is_ablation(r) and "error" not in r)
+    least, most = min(cells.values()), max(cells.values())
+    return f"{least} to {most} seeds" if least < most else f"{most} seed{'s' if most > 1 else ''}"
+
+
+def _training_parts(rows: Sequence[Row]) -> list[str]:
+    """Clustering accuracy after so many steps beside the filter without training, graph by graph, tested."""
+    base, lines = untrained(rows), step_numbers(rows)
+    steps = sorted({step for line in lines.values() for step in line})
+    body, found = [], []
+    for graph in (g for g in lines if g in base):
+        marks = {n: verdict(number, base[graph]) for n, number in lines[graph].items()}
+        cells = [_marked(lines[graph].get(n), marks.get(n, "")) for n in steps]
+        body.append([dataset_title(graph), f"{base[graph].mean:.2f}", *cells])
+        found += [marks[DEFAULT_STEPS]] if DEFAULT_STEPS in marks else []
+    if not body:
+        return []
+    about = (
+        "Clustering accuracy of FilterSVD, which clusters the filtered rows without training, and of DMAT-i after so "
+        f"many steps, other settings at their defaults ({DEFAULT_STEPS} steps). By Welch's test over the seeds: bold "
+        "above FilterSVD, = a tie, ▼ below, ? a single run."
+    )
+    counts = f"With the defaults against FilterSVD: {tally(found)}." if found else ""
+    table = markdown_table(["graph", "FilterSVD", *(f"{n} step{'s' if n > 1 else ''}" for n in steps)], body)
+    return ["## Does training beat its own filter?", about, table, counts]
+
+
+def _marked(number: Number | None, found: str) -> str:
+    if number is None:
+        return "-"
+    return f"**{number.mean:.2f}**" if found == WIN else f"{number.mean:.2f}{MARKS.get(found, ' =')}"
 
 
 def _table(values: Values) -> str:
@@ -88,23 +135,30 @@ def _cell(value: float | None, base: float, name: str) -> str:
 
 def step_lines(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
     """Graph -> (steps, clustering accuracy), with the defaults at their length."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for name, found in changed(rows, "clustering").items():
+    return {g: sorted((n, number.mean) for n, number in line.items()) for g, line in step_numbers(rows).items()}
+
+
+def step_numbers(rows: Sequence[Row]) -> dict[str, dict[int, Number]]:
+    """Graph -> steps -> clustering accuracy over the seeds; graphs with two lengths and more."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        name = row_name(row) if is_ablation(row) and row["task"] == "clustering" else ""
         key, _, value = name.partition(" = ")
-        if name == "defaults" or key == STEPS:
-            for graph, accuracy in found.items():
-                lines.setdefault(graph, []).append((DEFAULT_STEPS if name == "defaults" else float(value), accuracy))
-    return {graph: sorted(lines[graph]) for graph in GRAPHS if len(lines.get(graph, ())) > 1}
+        if (name == "defaults" or key == STEPS) and "accuracy" in row.get("metrics", {}):
+            of_graph = found.setdefault(row["dataset"], {})
+            of_graph.setdefault(int(value or DEFAULT_STEPS), []).append(float(row["metrics"]["accuracy"]))
+    several = [graph for graph in GRAPHS if len(found.get(graph, ())) > 1]
+    return {graph: {steps: number_of(values) for steps, values in found[graph].items()} for graph in several}
 
 
-def untrained(rows: Sequence[Row]) -> dict[str, float]:
+def untrained(rows: Sequence[Row]) -> dict[str, Number]:
     """Graph -> clustering accuracy of FilterSVD with its defaults."""
     found: dict[str, list[float]] = {}
     for row in rows:
         wanted = (spec_name(row), row["task"], row["method"]) == ("defaults", "clustering", "FilterSVD")
         if wanted and "defaults" in row and "accuracy" in row.get("metrics", {}):
             found.setdefault(row["dataset"], []).append(float(row["metrics"]["accuracy"]))
-    return {graph: fmean(values) for graph, values in found.items()}
+    return {graph: number_of(values) for graph, values in found.items()}
 
 
 def gaps(rows: Sequence[Row]) -> dict[str, list[float]]:

@@ -80,7 +80,8 @@ def _ablations(rows: Sequence[Row], place: Path) -> list[Path]:
     if "ablations.png" in names:
         plots.change_strips({k: v for k, v in gaps(rows).items() if k != "defaults"}, path=place / "ablations.png")
     if "steps.png" in names:
-        plots.step_panels(step_lines(rows), untrained(rows), path=place / "steps.png")
+        bars = {graph: number.mean for graph, number in untrained(rows).items()}
+        plots.step_panels(step_lines(rows), bars, path=place / "steps.png")
     return [place / name for name in names]
 
 

@@ -12,6 +12,7 @@ from tuplet.bench.report.defaults import defaults_section
 from tuplet.bench.report.figures import ablation_figures, figure_names, rank_figures
 from tuplet.bench.report.legend import BLOCKS
 from tuplet.bench.report.published import Cell, Number, find_published, read_published
+from tuplet.bench.report.readme import put_between
 from tuplet.bench.report.reasons import RIVALS, Reason, Reasons, coverage, reason_lines
 from tuplet.bench.report.sections import (
     classification_section,
@@ -27,7 +28,7 @@ from tuplet.bench.report.sections import (
 from tuplet.bench.report.sensitivity import sensitivity_section
 from tuplet.bench.report.statistics import LOSS, verdict
 from tuplet.bench.report.tables import Comparison, Group, group_rows
-from tuplet.bench.rows import read_rows
+from tuplet.bench.rows import Row, read_rows
 from tuplet.bench.toml_file import check_kind, read_toml
 from tuplet.metrics import LABEL_SCORES
 from tuplet.models.registry import own_methods
@@ -67,6 +68,7 @@ def report(
     published: str | Path | None = None,
     notes: str | Path | None = None,
     figures: str | None = None,
+    ablations: str | None = None,
     title: str = "Results",
 ) -> str:
     """The Markdown report of one or several files of rows.
@@ -74,7 +76,8 @@ def report(
     `published` is the folder of the paper's CSV files, `notes` a TOML file with reasons for what falls short
     or has no number ([[notes]] with any of spec, task, dataset, method, and text or empty); both are found in the
     repository around the working folder.
-    `figures` is where `draw_figures` puts its files, as the report should link to it, such as "images".
+    `figures` is where `draw_figures` puts its files, as the report should link to it, such as "images". Sensitivity
+    and ablations are left to the page that `ablations` links to, if it is given.
     """
     found = read_rows(rows)
     if not found:
@@ -85,9 +88,10 @@ def report(
     why = Reasons(everything, reasons)
     parts += blocks_section(everything, numbers, found, why)
     parts += [f"![{name}]({figures}/{name})" for name in rank_figures(everything) if figures]
-    parts += sensitivity_section(found)
-    parts += ablations_section(found)
-    parts += [f"![{name}]({figures}/{name})" for name in ablation_figures(found) if figures]
+    if ablations is None:
+        parts += ablation_parts(found, figures)
+    else:
+        parts.append(f"What each setting does, and whether training beats its own filter: [ablations]({ablations}).")
     by_spec = _by_spec(everything)
     drawn: set[str] = set()  # several specs of one task share a figure
     for (spec, task), groups in by_spec.items():
@@ -97,6 +101,20 @@ def report(
         parts += [f"![{task}]({figures}/{name})" for name in names]
         drawn.update(names)
     return "\n\n".join(parts).rstrip() + "\n"
+
+
+def ablation_parts(rows: Sequence[Row], figures: str | None = None) -> list[str]:
+    """Sensitivity from the trials, one setting changed at a time, training against its filter; with the figures."""
+    pictures = [f"![{name}]({figures}/{name})" for name in ablation_figures(rows) if figures]
+    return [*sensitivity_section(rows), *ablations_section(rows), *pictures]
+
+
+def update_ablations(
+    file: str | Path, rows: str | Path | Iterable[str | Path], *, figures: str | None = None
+) -> bool:
+    """Put what `report` would say of ablations between the markers of `file`; True if that changed it."""
+    parts = ablation_parts(read_rows(rows), figures)
+    return put_between(file, "\n\n".join(["", *parts, ""]), "<!-- ablations:start -->", "<!-- ablations:end -->")
 
 
 def _title(spec: str, task: str) -> str:

@@ -88,12 +88,17 @@ def update_readme(
     file: str | Path, rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None
 ) -> bool:
     """Put `readme_table(rows)` between the results markers of `file`; True if that changed it."""
-    place, text = Path(file), readme_table(rows, published=published)
+    return put_between(file, readme_table(rows, published=published), START, END)
+
+
+def put_between(file: str | Path, text: str, start: str, end: str) -> bool:
+    """Put `text` between the lines `start` and `end` of `file`; True if that changed it."""
+    place = Path(file)
     old = place.read_text()
-    if START not in old or END not in old:
-        raise InputError(f"{place} has no {START} .. {END}. Put both lines where the table belongs.")
-    head, _, rest = old.partition(START)
-    new = f"{head}{START}\n{text}\n{END}{rest.partition(END)[2]}"
+    if start not in old or end not in old:
+        raise InputError(f"{place} has no {start} .. {end}. Put both lines where the table belongs.")
+    head, _, rest = old.partition(start)
+    new = f"{head}{start}\n{text}\n{end}{rest.partition(end)[2]}"
     if new == old:
         return False
     part = place.with_name(f".{place.name}.part")

@@ -35,7 +35,7 @@ class Group:
     def number(self, metric: str) -> Number | None:
         """Mean and deviation (over n, as the paper's) of a metric, or None where no run has it."""
         values = self.values.get(metric, ())
-        return Number(float(np.mean(values)), float(np.std(values)), n=len(values)) if len(values) else None
+        return number_of(values) if len(values) else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
         """The values of a metric, seed -> value."""
@@ -46,6 +46,11 @@ class Group:
     def runs(self) -> int:
         """Runs that ended well."""
         return sum("error" not in row for row in self.rows)
+
+
+def number_of(values: Sequence[float]) -> Number:
+    """Mean, deviation and number of some values, one a seed."""
+    return Number(float(np.mean(values)), float(np.std(values)), n=len(values))
 
 
 def group_rows(rows: Iterable[Row]) -> list[Group]:
