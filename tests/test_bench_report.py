@@ -210,6 +210,13 @@ def test_rivals_with_one_setting_for_all_graphs_stand_for_block_c(tmp_path: Path
     assert "| (d = c) AGC |" in text and "| (d) GCA |" in text
 
 
+def test_k_means_on_the_vectors_stands_beside_a_methods_own_clusters(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"spec": "defaults:0", "method": "SelfDMAT", "kmeans_on_vectors": {"accuracy": 68.5}}
+    text = report(written(tmp_path, [row(**own), row(spec="tuned:0")]))
+    assert "What is scored: for the methods below" in text
+    assert "| (c) SelfDMAT |  |  | 68.50 (-1.50) |" in text and "| (b) DMAT-i |  |" not in text
+
+
 def test_the_report_says_which_rivals_were_tuned_and_what_the_others_cost(tmp_path: Path) -> None:
     rows = [row(spec="tuned:0", method="DGI"), row("acm", spec="tuned:0", method="DGI"), row(spec="tuned:0")]
     rows += [row(g, spec="released:0", method="GCA", seconds={"train": 30.0}) for g in ("cora", "acm")]

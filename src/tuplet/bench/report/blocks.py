@@ -114,7 +114,7 @@ def _task_parts(
     parts += [part for part in (coverage(task, metric, RIVALS, reasons, numbers), _reason_list(empty)) if part]
     parts += _means_of_all(task, lines, numbers)
     if task == "clustering":
-        parts += _held_out(lines)
+        parts += _held_out(lines) + _on_vectors(lines)
     return parts + _ranks(task, lines)
 
 
@@ -213,6 +213,29 @@ def _held_out(lines: Sequence[MethodLine]) -> list[str]:
         rows.append([line.title, *gaps])
     title = "Accuracy on the 80% of the nodes that no choice has seen, and its difference from that on all nodes:"
     return [title, markdown_table(["", *map(dataset_title, GRAPHS)], rows)] if rows else []
+
+
+def _on_vectors(lines: Sequence[MethodLine]) -> list[str]:
+    """Accuracy of K-Means on the vectors, for methods whose own clusters are scored, and the difference."""
+    rows = []
+    for line in lines:
+        own, vectors = line.numbers("accuracy"), line.numbers("vectors_accuracy")
+        if vectors:
+            cells = [
+                f"{vectors[g].mean:.2f} ({vectors[g].mean - own[g].mean:+.2f})" if g in vectors else ""
+                for g in GRAPHS
+            ]
+            rows.append([line.title, *cells])
+    about = (
+        "What is scored: for the methods below the clusters that they assign themselves (`labels_`), for all others "
+        "those of K-Means on `embedding_`. The two are not the same clusters: here K-Means on `embedding_` for the "
+        "methods that have their own, and its difference from `labels_`."
+    )
+    return (
+        [about, markdown_table(["accuracy of K-Means on the vectors", *map(dataset_title, GRAPHS)], rows)]
+        if rows
+        else []
+    )
 
 
 def ranked(lines: Sequence[MethodLine], metric: str) -> tuple[list[str], list[float]]:
