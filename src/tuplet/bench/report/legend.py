@@ -24,6 +24,7 @@ BLOCKS: Mapping[str, tuple[str, str]] = {
     "tuned-labels": ("b", ""),
     "defaults": ("c", ""),
     "one-setting": ("c", ""),
+    "one-setting-s2cag": ("c", " without modularity (S2CAG)"),
     "released": ("d", ""),
 }
 ABOUT = {

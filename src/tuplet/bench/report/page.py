@@ -41,6 +41,7 @@ TITLES = {
     "as-printed": "The paper's settings as printed",
     "released": "Rivals as released",
     "one-setting": "Rivals with one setting for every graph",
+    "one-setting-s2cag": "S2CAG with one setting for every graph",
     "defaults": "One setting for every graph",
     "tau0": "tau0 (Eq. 8)",
     "scalability": "Scale ladder",
