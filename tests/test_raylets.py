@@ -26,6 +26,7 @@ from tuplet.graph.synth import block_model
 from tuplet.io.cluster_parts import cluster_parts
 from tuplet.io.folder import open_graph
 from tuplet.io.vectors import read_vectors, write_vectors
+from tuplet.pages import report
 from tuplet.rows import starts
 
 __all__ = ["store"]  # a fixture
@@ -94,6 +95,15 @@ class TestOneConnection:
             cluster_parts(tmp_path / "parts", 5, tmp_path / name, engine=name)
         found = [read_vectors(tmp_path / name).cluster for name in ("local", "ray")]
         assert np.array_equal(*found) and found[0].max() == 4
+
+    def test_the_page_of_a_report_is_that_of_one_process(self, engine: Engine, store: Path, tmp_path: Path) -> None:
+        graph, z = open_graph(store), np.random.default_rng(3).standard_normal((1000, 16)).astype(np.float32)
+        pages = [
+            report(z, graph, tmp_path / f"{name}.html", clusters=4, engine=name).read_bytes()
+            for name in ("local", "ray")
+        ]
+        assert pages[0] == pages[1]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["local.html", "ray.html"]
 
     def test_a_task_whose_worker_was_killed_runs_again(self, engine: Engine, tmp_path: Path) -> None:
         assert engine.map(once_killed, [str(tmp_path)]) == ["done"]

@@ -30,12 +30,13 @@ part() { # part SECONDS NAME COMMAND..: its end and exit code are told, and noth
   [ "$seconds" -lt 5 ] && { echo "$(date +%T) $name left out: $limit s are over" | tee -a "$out/log.txt"; return; }
   echo "$(date +%T) $name, at most $seconds s" >>"$out/log.txt"
   timeout -k 5 "$seconds" "$@" >>"$out/log.txt" 2>&1
-  echo "$(date +%T) $name ended with $?; $(df -BG --output=avail /tmp | tail -1) free" | tee -a "$out/log.txt"
+  local code=$?
+  echo "$(date +%T) $name ended with $code; $(df -BG --output=avail /tmp | tail -1) free" | tee -a "$out/log.txt"
 }
 rung() { # rung SIZE
   part 420 "rung $1" python -m tuplet.cli bench scale --spec "$spec" --only "dataset=rmat-$1" --max-nodes "$1" \
     --device $device -o "$out/rungs.jsonl" --quiet
-  for notes in $(find "$TUPLET_WORK" -name phases.json 2>>"$out/log.txt"); do cp "$notes" "$out/phases-$1.json"; done
+  for notes in $(find "$work" -name phases.json); do cp "$notes" "$out/phases-$1.json"; done
   rm -rf "$TUPLET_WORK"
 }
 (timeout 10 nvidia-smi -L; nproc; free -g; df -h /tmp; timeout 60 python -c 'import torch; print(torch.__version__)') \

@@ -56,6 +56,14 @@ def load_graph(source: str, how: Options | None = None, /, **more: Any) -> Graph
     return read_graph(**with_stdin(edges, options))
 
 
+def stage_on_nodes(graph: str, engine: str | None) -> None:
+    """A graph in a bucket is copied to each node of the engine."""
+    from tuplet.io.remote import is_remote, stage
+
+    if engine not in (None, "local") and is_remote(graph):
+        stage(graph, str(engine))
+
+
 def with_stdin(edges: Any, options: Mapping[str, Any]) -> Options:
     """The edges and options of a reader, standard input in the place of -, which may stand there once."""
     given = {**options, "edges": edges}

@@ -19,7 +19,7 @@ from tuplet.cli._console import (
     SeedOpt,
     progress_bars,
 )
-from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, takes_graph
+from tuplet.cli._graph import GraphArg, Options, given_flags, load_graph, stage_on_nodes, takes_graph
 from tuplet.cli._made import Made, Target, tell
 from tuplet.cli.report import named, print_written
 
@@ -108,7 +108,7 @@ def embed(
         if engine is not None:
             _method.check_has(estimator, "engine")
             estimator.set_params(engine=_checked_engine(engine))
-        _stage(graph, engine)
+        stage_on_nodes(graph, engine)
         g = load_graph(graph, how, preparation=estimator.preparation_)
         target.check(estimator, g)
         with progress_bars(quiet) as progress:
@@ -128,7 +128,7 @@ def embed(
         _method.check_resumable(name, checkpoint, resume)
         if with_rows:
             _method.check_with_rows(name)
-        _stage(graph, engine)
+        stage_on_nodes(graph, engine)
         g = load_graph(graph, how)
         estimator = _method.build(name, params, g, seed=seed, device=device)
         target.check(estimator, g)
@@ -178,14 +178,6 @@ def _checked_engine(engine: str | None) -> str | None:
     from tuplet.engines import check_engine
 
     return None if engine is None else check_engine(engine)
-
-
-def _stage(graph: str, engine: str | None) -> None:
-    """A graph in a bucket is copied to each node of the engine."""
-    from tuplet.io.remote import is_remote, stage
-
-    if engine not in (None, "local") and is_remote(graph):
-        stage(graph, str(engine))
 
 
 def _checked_cache(cache: Path | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tuplet.cli._console import JsonOpt, QuietOpt, SeedOpt, print_json, progress_bars
-from tuplet.cli._graph import GraphOpt, Options, takes_graph
+from tuplet.cli._graph import GraphOpt, Options, stage_on_nodes, takes_graph
 from tuplet.cli._vectors import VectorsArg, graph_and_vectors
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ def report(
         int | None,
         typer.Option(min=10, help="At most this many nodes on the map; of more, a sample drawn by --seed."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="local, ray or ray://host:10001: find nearest nodes and read features there; the same page."
+        ),
+    ] = None,
     seed: SeedOpt = 0,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
@@ -42,16 +48,20 @@ def report(
 
     The page opens offline in a browser and loads nothing from the network. Give the graph as to `tuplet embed`.
     """
+    from tuplet.engines import check_engine
     from tuplet.pages import SAMPLE, check_page_path
     from tuplet.pages import report as write
 
     check_page_path(out)
+    check_engine(engine or "local")
+    stage_on_nodes(graph, engine)
     g, table = graph_and_vectors(vectors, graph, how)
     start = time.perf_counter()
     with progress_bars(quiet) as progress:
         write(
-            table, named(g, graph), out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed, progress=progress
-        )
+            table, named(g, graph), out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed,
+            engine=engine or "local", progress=progress,
+        )  # fmt: skip
     print_written(out, g, sample or SAMPLE, time.perf_counter() - start, as_json)
 
 

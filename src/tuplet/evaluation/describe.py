@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from tuplet.rows.lloyd import margins
 from tuplet.rows.unit import checked_vectors, scale_rows
 
 _BLOCK = 2**22  # numbers in a block of rows
+Sums = tuple[Any, Any, Any, Any]  # of `block_sums`
+Find = Callable[[NDArray[Any], int], Iterable[Sums]]  # of the clusters and their number
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,13 @@ def describe_clusters(
     >>> first.size, first.marks[0].name, first.marks[0].lift
     (2, 'u', 1.5)
     """
+    return clusters_described(z, clusters, graph, unit_rows=unit_rows, medoids=medoids, marks=marks)
+
+
+def clusters_described(
+    z: Any, clusters: Any, graph: Graph | None, *, unit_rows: bool, medoids: int, marks: int, find: Find | None = None
+) -> list[Cluster]:
+    """`describe_clusters`; `find` gives the `block_sums` of all blocks of the features in order, found elsewhere."""
     z = checked_vectors(z, None if graph is None else graph.n_nodes)
     groups = np.asarray(clusters)
     if groups.shape != (z.shape[0],) or groups.dtype.kind not in "iu" or (len(groups) and groups.min() < 0):
@@ -79,7 +88,7 @@ def describe_clusters(
     sizes = np.bincount(place)
     typical = _medoids(rows, place, centres, medoids)
     ids = np.arange(z.shape[0]) if graph is None else graph.node_ids
-    features = [()] * len(used) if graph is None else _marks(graph, place, len(used), marks)
+    features = [()] * len(used) if graph is None else _marks(graph, place, len(used), marks, find)
     inner = [None] * len(used) if graph is None or not graph.n_stored else _inner_edges(graph, place, len(used))
     classes = [()] * len(used) if graph is None or graph.y is None else _classes(graph, place, len(used))
     return [
@@ -136,12 +145,12 @@ def _medoids(rows: Any, place: NDArray[Any], centres: NDArray[np.float32], count
     return found
 
 
-def _marks(graph: Graph, place: NDArray[Any], k: int, count: int) -> list[tuple[Mark, ...]]:
+def _marks(graph: Graph, place: NDArray[Any], k: int, count: int, find: Find | None) -> list[tuple[Mark, ...]]:
     if graph.x is None:
         return [()] * k
     names = graph.feature_names or tuple(str(j) for j in range(graph.n_features))
     sizes = np.bincount(place, minlength=k)[:, None]
-    has, total, squares, negative = _column_sums(graph.x, place, k)
+    has, total, squares, negative = _column_sums(graph.x, place, k, find)
     present = ~negative & (has.sum(axis=0) < 0.9 * len(place))
     inside = np.where(present, has, total) / sizes
     overall = np.where(present, has.sum(axis=0), total.sum(axis=0)) / len(place)
@@ -160,21 +169,29 @@ def _marks(graph: Graph, place: NDArray[Any], k: int, count: int) -> list[tuple[
     ]
 
 
-def _column_sums(x: Any, place: NDArray[Any], k: int) -> tuple[Any, Any, Any, Any]:
+def _column_sums(x: Any, place: NDArray[Any], k: int, find: Find | None) -> Sums:
     """By cluster: entries that are not zero, and sums, (k, f) each; sums of squares (f,); columns with a negative."""
     f = x.shape[1]
     has, total = np.zeros((k, f)), np.zeros((k, f))
     squares, negative = np.zeros(f), np.zeros(f, bool)
-    for start, block in _row_blocks(x):
-        pick = _one_hot(place[start : start + block.shape[0]], k)
-        dense = not sp.issparse(block)
-        has += pick @ (block != 0) if dense else (pick @ (block != 0).astype(np.float64)).toarray()
-        total += pick @ block.astype(np.float64) if dense else (pick @ block.astype(np.float64)).toarray()
-        values = block.astype(np.float64)
-        squares += np.asarray((values * values if dense else values.multiply(values)).sum(axis=0)).ravel()
-        low = block.min(axis=0)
-        negative |= np.asarray(low.toarray() if sp.issparse(low) else low).ravel() < 0
+    here = (block_sums(block, place[start : start + block.shape[0]], k) for start, block in _row_blocks(x))
+    for found in here if find is None else find(place, k):
+        has += found[0]
+        total += found[1]
+        squares += found[2]
+        negative |= found[3]
     return has, total, squares, negative
+
+
+def block_sums(block: Any, place: NDArray[Any], k: int) -> Sums:
+    """What `_column_sums` adds, of a block of rows."""
+    pick, dense = _one_hot(place, k), not sp.issparse(block)
+    has = pick @ (block != 0) if dense else (pick @ (block != 0).astype(np.float64)).toarray()
+    total = pick @ block.astype(np.float64) if dense else (pick @ block.astype(np.float64)).toarray()
+    values = block.astype(np.float64)
+    squares = np.asarray((values * values if dense else values.multiply(values)).sum(axis=0)).ravel()
+    low = block.min(axis=0)
+    return has, total, squares, np.asarray(low.toarray() if sp.issparse(low) else low).ravel() < 0
 
 
 def _row_blocks(x: Any) -> Iterator[tuple[int, Any]]:

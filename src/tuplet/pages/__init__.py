@@ -29,6 +29,7 @@ def report(
     like: str | os.PathLike[str] | None = None,
     title: str = "",
     seed: int = 0,
+    engine: str = "local",
     progress: Any = None,
 ) -> Path:
     """Write the report of `model` on `graph` as one HTML file, and return its path.
@@ -39,6 +40,9 @@ def report(
     drawn on the map; everything else counts all nodes. `like` is an earlier report: its nodes keep their places, and
     new ones are placed among their nearest. The same input and seed give the same page.
 
+    `engine`: "ray" or "ray://host:10001" looks for nearest nodes and reads the features on the nodes of that cluster,
+    which must see the folder of `out` and the graph's; the same page comes out.
+
     >>> import tempfile
     >>> from tuplet.graph.synth import block_model
     >>> g = block_model([30, 20], seed=0)
@@ -47,21 +51,25 @@ def report(
     >>> "</html>" in page
     True
     """
+    from tuplet.engines import check_engine
+    from tuplet.pages._tasks import shared
     from tuplet.pages.gather import chosen_nodes, gather
     from tuplet.pages.layout import check_layout
     from tuplet.pages.subject import subject_of
 
     target = check_page_path(out)
+    check_engine(engine)
     seed = check_int("seed", seed, minimum=0)
     sample = check_int("sample", sample, minimum=10)
     old = None if like is None else _old_places(like)
     check_layout(min(sample, graph.n_nodes))
     subject = subject_of(model, graph, vectors, clusters, seed)
     shown = chosen_nodes(graph, sample, old, seed)
-    facts, arrays = gather(subject, graph, shown, old, seed=seed, progress=progress)
-    if title:
-        facts["title"] = title
-    return write_page(target, facts, arrays)
+    with shared(engine, target, graph, progress) as on:
+        facts, arrays = gather(subject, graph, shown, old, seed=seed, progress=progress, on=on)
+        if title:
+            facts["title"] = title
+        return write_page(target, facts, arrays)
 
 
 def _old_places(like: str | os.PathLike[str]) -> Any:

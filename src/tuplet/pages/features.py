@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +58,21 @@ def telling_features(graph: Graph, shown: NDArray[np.intp], about: tuple[Any, An
         return Telling(column, value)
     step = max(1, _BLOCK // x.shape[1])
     for i in range(0, len(shown), step):
-        rows = np.asarray(x[shown[i : i + step]], dtype=np.float64)
-        surprise = _surprise(rows, *about)
-        best = np.argsort(-surprise, axis=1, kind="stable")[:, :TELLING]
-        told = np.take_along_axis(surprise, best, 1) > _TOLD
-        width = best.shape[1]
-        column[i : i + step, :width] = np.where(told, best, -1)
-        value[i : i + step, :width] = np.where(told, np.take_along_axis(rows, best, 1), 0)
+        column[i : i + step], value[i : i + step] = told_of(x[shown[i : i + step]], about)
     return Telling(column, value)
+
+
+def told_of(x: Any, about: tuple[Any, Any, Any]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Columns and values (m, 4) of the features that are least expected in each of the dense rows `x`."""
+    column, value = np.full((len(x), TELLING), -1, np.int32), np.zeros((len(x), TELLING), np.float32)
+    rows = np.asarray(x, dtype=np.float64)
+    surprise = _surprise(rows, *about)
+    best = np.argsort(-surprise, axis=1, kind="stable")[:, :TELLING]
+    told = np.take_along_axis(surprise, best, 1) > _TOLD
+    width = best.shape[1]
+    column[:, :width] = np.where(told, best, -1)
+    value[:, :width] = np.where(told, np.take_along_axis(rows, best, 1), 0)
+    return column, value
 
 
 def _surprise(values: NDArray[np.float64], share: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
@@ -92,27 +100,40 @@ def _sparse_telling(x: Any, about: tuple[Any, Any, Any], column: Any, value: Any
         value[i, : len(best)] = x.data[part][best]
 
 
-def column_facts(x: Any) -> tuple[Any, Any, Any]:
-    """Of each column: share of rows that are not zero (1 where a value is negative), mean and deviation."""
+def column_facts(x: Any, blocks: Iterable[Any] | None = None) -> tuple[Any, Any, Any]:
+    """Of each column: share of rows that are not zero (1 where a value is negative), mean and deviation.
+
+    `blocks` are the `block_facts` of all blocks in order, where they were found elsewhere.
+    """
     n, f = x.shape
     filled, total, squares, low = np.zeros(f), np.zeros(f), np.zeros(f), np.zeros(f)
-    step = max(1, _BLOCK // f)
-    for i in range(0, n, step):
-        rows = x[i : i + step]
-        if sp.issparse(rows):
-            filled += np.bincount(rows.indices[rows.data != 0], minlength=f)
-            total += np.bincount(rows.indices, weights=rows.data, minlength=f)
-            squares += np.bincount(rows.indices, weights=rows.data.astype(np.float64) ** 2, minlength=f)
-            np.minimum.at(low, rows.indices, rows.data)
-            continue
-        rows = np.asarray(rows, dtype=np.float64)
-        filled += np.count_nonzero(rows, axis=0)
-        total += rows.sum(axis=0)
-        squares += (rows**2).sum(axis=0)
-        low = np.minimum(low, rows.min(axis=0))
+    for found in map(block_facts, feature_blocks(x)) if blocks is None else blocks:
+        filled += found[0]
+        total += found[1]
+        squares += found[2]
+        low = np.minimum(low, found[3])
     mean = total / n
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0))
     return np.where(low < 0, 1.0, filled / n), mean, spread
+
+
+def feature_blocks(x: Any) -> Iterator[Any]:
+    """The rows in blocks of some four million values."""
+    step = max(1, _BLOCK // x.shape[1])
+    return (x[i : i + step] for i in range(0, x.shape[0], step))
+
+
+def block_facts(rows: Any) -> tuple[Any, Any, Any, Any]:
+    """Of each column of a block: values that are not zero, their sum, sum of squares, and the least value or 0."""
+    if sp.issparse(rows):
+        f, values = rows.shape[1], rows.data.astype(np.float64)
+        low = np.zeros(f)
+        np.minimum.at(low, rows.indices, rows.data)
+        filled = np.bincount(rows.indices[rows.data != 0], minlength=f)
+        total, squares = (np.bincount(rows.indices, weights=w, minlength=f) for w in (values, values**2))
+        return filled, total, squares, low
+    rows = np.asarray(rows, dtype=np.float64)
+    return np.count_nonzero(rows, axis=0), rows.sum(axis=0), (rows**2).sum(axis=0), np.minimum(0, rows.min(axis=0))
 
 
 def stored_columns(graph: Graph, shown: NDArray[np.intp], first: list[str], budget: int = BUDGET) -> Columns:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuplet._seed import stream
-from tuplet.evaluation.describe import confidence_of, describe_clusters
+from tuplet.evaluation.describe import clusters_described, confidence_of
 from tuplet.graph import Graph
 from tuplet.pages.colours import UNKNOWN
 from tuplet.pages.features import (
@@ -44,13 +44,20 @@ def chosen_nodes(graph: Graph, sample: int, old: Old | None, seed: int) -> NDArr
 
 
 def gather(
-    subject: Subject, graph: Graph, shown: NDArray[np.intp], old: Old | None, *, seed: int, progress: Any
+    subject: Subject,
+    graph: Graph,
+    shown: NDArray[np.intp],
+    old: Old | None,
+    *,
+    seed: int,
+    progress: Any,
+    on: Any = None,
 ) -> tuple[dict[str, Any], Arrays]:
-    """Facts and arrays of the page of `subject`, with the nodes `shown` on its map."""
+    """Facts and arrays of the page of `subject`, with the nodes `shown` on its map; `on` is a `Shared` of tasks."""
     rows = np.asarray(scale_rows(np.asarray(subject.z[shown])), dtype=np.float32)
-    near = near_rows(rows, NEIGHBOURS, seed=seed, progress=progress)
+    near = near_rows(rows, NEIGHBOURS, seed=seed, progress=progress, find=on and on.near)
     places = _places(rows, near, graph, shown, old, seed, progress)
-    cards, arrays = _clusters(subject, graph, shown, places)
+    cards, arrays = _clusters(subject, graph, shown, places, on)
     arrays |= _neighbours(graph, shown, near)
     facts = {
         "title": f"{graph.name}: {subject.method}" if graph.name else subject.method,
@@ -74,7 +81,7 @@ def gather(
         "settings": subject.settings,
         "columns": _columns(graph),
     }
-    features, more = _features(graph, shown, cards)
+    features, more = _features(graph, shown, cards, on)
     return facts | features, arrays | more
 
 
@@ -89,11 +96,14 @@ def _places(rows: Any, near: Any, graph: Graph, shown: Any, old: Old | None, see
     return place_new(rows, known, old[1][at[known]])
 
 
-def _clusters(subject: Subject, graph: Graph, shown: Any, places: Any) -> tuple[list[dict[str, Any]], Arrays]:
+def _clusters(
+    subject: Subject, graph: Graph, shown: Any, places: Any, on: Any
+) -> tuple[list[dict[str, Any]], Arrays]:
     """The cards, and of each shown node place, cluster, class and confidence."""
     classes = tuple(group["name"] for group in class_groups(graph))
     named = graph.with_(feature_names=tuple(feature_names(graph)), label_names=classes)
-    described = describe_clusters(subject.z, subject.clusters, named, medoids=5, marks=6)
+    find = on.marks if on and on.x else None
+    described = clusters_described(subject.z, subject.clusters, named, unit_rows=True, medoids=5, marks=6, find=find)
     colours = cluster_colours(graph, subject.clusters)
     place = np.unique(subject.clusters, return_inverse=True)[1]
     here = place[shown]
@@ -141,11 +151,12 @@ def _ids(graph: Graph, shown: NDArray[np.intp]) -> list[str] | None:
     return None if plain else [str(name) for name in ids]
 
 
-def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]]) -> tuple[dict[str, Any], Arrays]:
+def _features(graph: Graph, shown: Any, cards: list[dict[str, Any]], on: Any) -> tuple[dict[str, Any], Arrays]:
     if graph.x is None:
         return {"features": [], "features_left_out": 0, "feature_names": [], "prepared": False}, {}
-    about = column_facts(graph.x)
-    telling = telling_features(graph, shown, about)
+    away = on if on and on.x else None
+    about = column_facts(graph.x, away and away.columns())
+    telling = away.telling(shown, about) if away else telling_features(graph, shown, about)
     names = feature_names(graph)
     place = {name: j for j, name in enumerate(names)}
     number = number_columns(about[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,36 +24,70 @@ _PROBES = 24  # nearest cells that are searched
 _BLOCK = 2**25  # similarities held at once
 
 Near = tuple[NDArray[np.int64], NDArray[np.float32]]
+Find = Callable[["Search"], Iterable[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float32]]]]
 
 
-def near_rows(z: NDArray[np.float32], k: int, *, seed: int = 0, progress: Any = None) -> Near:
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The nearest `k` rows of each row of `z` (unit rows) in pieces that can be found apart.
+
+    A group is (members, sorted candidates, among which the members are); `narrow` (n, at most 64), where it is given,
+    has the directions in which three times as many candidates are compared first.
+    """
+
+    z: NDArray[np.float32]
+    k: int
+    groups: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    narrow: NDArray[np.float32] | None = None
+
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(group, first, last) of the members that are handled at once."""
+        found = []
+        for g, (members, candidates) in enumerate(self.groups):
+            step = max(1, _BLOCK // max(len(candidates), self._wide(candidates) * self.z.shape[1]))
+            found += [(g, i, min(len(members), i + step)) for i in range(0, len(members), step)]
+        return found
+
+    def nearest(self, piece: tuple[int, int, int]) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float32]]:
+        """The members of a piece, and indices and cosines (m, k) of the rows nearest to them."""
+        group, first, last = piece
+        members, candidates = self.groups[group]
+        some, whole = members[first:last], torch.from_numpy(self.z)
+        rows = whole if self.narrow is None else torch.from_numpy(self.narrow)
+        found = _best(rows, some, candidates, self._wide(candidates))
+        exact = torch.einsum("ij,ikj->ik", whole[some], whole[found])
+        order = torch.argsort(exact, dim=1, descending=True, stable=True)[:, : self.k]
+        return some, found.gather(1, order).numpy(), exact.gather(1, order).numpy()
+
+    def _wide(self, candidates: NDArray[np.intp]) -> int:
+        return min(self.k if self.narrow is None else 3 * self.k, len(candidates) - 1)
+
+
+def near_rows(
+    z: NDArray[np.float32], k: int, *, seed: int = 0, progress: Any = None, find: Find | None = None
+) -> Near:
     """Indices and cosines (n, k) of the rows of `z` (unit rows) nearest to each row, itself left out, best first.
 
     Up to `EXACT_UP_TO` rows every pair is compared. Beyond, the candidates of a row are the rows of the cells
     (K-Means, some sqrt(n) of them) nearest to its own, compared in 64 principal directions and then ordered by the
-    cosine in all columns: near to exact, not exact.
+    cosine in all columns: near to exact, not exact. `find` finds the pieces elsewhere.
     """
-    k = min(k, len(z) - 1)
-    whole = torch.from_numpy(np.ascontiguousarray(z))
+    z, k = np.ascontiguousarray(z), min(k, len(z) - 1)
     index, cosine = np.empty((len(z), k), np.int64), np.empty((len(z), k), np.float32)
-    rows, groups = whole, [(np.arange(len(z)), np.arange(len(z)))]
-    if len(z) > EXACT_UP_TO:
-        rows = torch.from_numpy(_narrow(z, seed))
-        groups = _cells(rows.numpy(), 4 * k, seed)
-    done = 0
-    for members, candidates in groups:
-        wide = min(k if rows is whole else 3 * k, len(candidates) - 1)  # then the best k in all columns
-        step = max(1, _BLOCK // max(len(candidates), wide * z.shape[1]))
-        for i in range(0, len(members), step):
-            some = members[i : i + step]
-            found = _best(rows, some, candidates, wide)
-            exact = torch.einsum("ij,ikj->ik", whole[some], whole[found])
-            order = torch.argsort(exact, dim=1, descending=True, stable=True)[:, :k]
-            index[some], cosine[some] = found.gather(1, order).numpy(), exact.gather(1, order).numpy()
-            done += len(some)
-            if progress is not None:
-                progress("neighbours", done / len(z))
+    search, done = _search(z, k, seed), 0
+    for some, near, exact in find(search) if find else map(search.nearest, search.pieces()):
+        index[some], cosine[some] = near, exact
+        done += len(some)
+        if progress is not None:
+            progress("neighbours", done / len(z))
     return index, cosine
+
+
+def _search(z: NDArray[np.float32], k: int, seed: int) -> Search:
+    if len(z) <= EXACT_UP_TO:
+        return Search(z, k, [(np.arange(len(z)), np.arange(len(z)))])
+    narrow = _narrow(z, seed)
+    return Search(z, k, _cells(narrow, 4 * k, seed), narrow)
 
 
 def _best(rows: torch.Tensor, some: NDArray[np.intp], candidates: NDArray[np.intp], k: int) -> torch.Tensor:
