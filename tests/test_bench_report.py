@@ -146,11 +146,14 @@ def test_blocks_are_kept_apart_and_named(tmp_path: Path, published: Path) -> Non
     for line in text.splitlines():
         if line.startswith("| ("):
             lines.setdefault(line.split(" | ")[0].removeprefix("| "), line)
-    assert list(lines) == ["(b) DMAT-i", "(b) DGI", "(c) DMAT-i"]
-    assert "1 win, 0 ties, 0 losses | 1 win, 0 ties, 0 losses |" not in lines["(b) DMAT-i"]
-    assert lines["(b) DGI"].endswith("| 1 win, 0 ties, 0 losses |")
+    assert list(lines) == ["(b) DMAT-i, tuned with labels", "(b) DGI, tuned with labels", "(c) DMAT-i"]
+    assert "1 win, 0 ties, 0 losses | 1 win, 0 ties, 0 losses |" not in lines["(b) DMAT-i, tuned with labels"]
+    assert lines["(b) DGI, tuned with labels"].endswith("| 1 win, 0 ties, 0 losses |")
     assert "(c) DMAT-i: Cora 3" in text
-    assert "not run" in lines["(b) DGI"].split(" | ")[1] and " - " not in lines["(b) DGI"]  # ACM
+    assert (
+        "not run" in lines["(b) DGI, tuned with labels"].split(" | ")[1]
+        and " - " not in lines["(b) DGI, tuned with labels"]
+    )  # ACM
 
 
 STOPPED = "TimeoutError: stopped after 60 s with 4% of train done: about 50 minutes of CPU time a fit"
@@ -214,7 +217,7 @@ def test_k_means_on_the_vectors_stands_beside_a_methods_own_clusters(tmp_path: P
     own: dict[str, Any] = {"spec": "defaults:0", "method": "SelfDMAT", "kmeans_on_vectors": {"accuracy": 68.5}}
     text = report(written(tmp_path, [row(**own), row(spec="tuned:0")]))
     assert "What is scored: for the methods below" in text
-    assert "| (c) SelfDMAT |  |  | 68.50 (-1.50) |" in text and "| (b) DMAT-i |  |" not in text
+    assert "| (c) SelfDMAT |  |  | 68.50 (-1.50) |" in text and "| (b) DMAT-i, tuned with labels |  |" not in text
 
 
 def test_the_report_says_which_rivals_were_tuned_and_what_the_others_cost(tmp_path: Path) -> None:
@@ -411,7 +414,7 @@ def test_the_readme_table_goes_between_its_markers(tmp_path: Path, published: Pa
     rows = written(tmp_path, entries)
     table = readme_table(rows, published=published)
     assert table.splitlines() == [
-        "| graph | clusters: SelfDMAT | clusters: tuned DMAT-i | clusters: paper |",
+        "| graph | clusters: SelfDMAT | clusters: DMAT-i, tuned with labels | clusters: paper, tuned |",
         "|---|--:|--:|--:|",
         "| Cora | **74.0** | 70.1 | 70.6 |",
     ]

@@ -20,6 +20,7 @@ from tuplet.plots import dataset_title
 
 PAIRED = ("classification", "links")  # there a seed is a split, the same for every method
 OURS = ("b", TUNED)
+CHOSEN = dict.fromkeys(("clustering", "classification"), ", tuned with labels") | {"links": ", tuned on edges"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def lines_of(groups: Sequence[Group], task: str) -> list[MethodLine]:
     for g in groups:
         if g.task == task and g.spec in BLOCKS and g.dataset in GRAPHS:
             block, behind = BLOCKS[g.spec]
+            behind = CHOSEN[task] if block == "b" else behind
             name = g.method + (" (training nodes)" if g.usage == "train" else "") + behind
             found.setdefault((block, name, g.spec, g.method, g.usage), {})[g.dataset] = g
     rivals = dict.fromkeys(g.method for g in groups if g.spec == RIVALS) if found else {}
@@ -151,7 +153,7 @@ def _short(text: str) -> str:
 
 def _against(task: str, line: MethodLine, lines: Sequence[MethodLine], metric: str) -> str:
     """Wins, ties and losses of tuned DMAT-i against a line, graph by graph."""
-    first = next((one for one in lines if (one.block, one.name) == OURS), None)
+    first = next((one for one in lines if (one.block, one.method, one.usage) == (*OURS, "all")), None)
     if first is None or first is line:
         return ""
     found = []

@@ -18,10 +18,15 @@ START, END = "<!-- results:start -->", "<!-- results:end -->"
 TUNED = default_method(recipe=True)
 OURS = (  # name of the column, method, the specs whose rows it shows
     (default_method(), default_method(), ("defaults",)),
-    (f"tuned {TUNED}", TUNED, ("tuned",)),
+    (f"{TUNED}, tuned", TUNED, ("tuned",)),
 )
 Pair = tuple[Number | None, Number | None]  # ours, the paper's
 TASKS = {"clustering": ("clusters", "accuracy"), "classification": ("classes", "accuracy"), "links": ("links", "auc")}
+BY = {
+    "clustering": " with labels",
+    "classification": " with labels",
+    "links": " on edges",
+}  # how settings were chosen
 
 
 def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Path | None = None) -> str:
@@ -36,9 +41,10 @@ def readme_table(rows: str | Path | Iterable[str | Path], *, published: str | Pa
         for name, method, specs in OURS:
             mine = [g for g in groups if g.task == task and g.method == method and g.spec in specs]
             if mine:
-                columns[f"{title}: {name}"] = _means(Comparison(mine, numbers), method, metric)
+                by = BY[task] if specs == ("tuned",) else ""
+                columns[f"{title}: {name}{by}"] = _means(Comparison(mine, numbers), method, metric)
         if any(key.startswith(f"{title}: ") for key in columns):
-            columns[f"{title}: paper"] = _published(numbers, task, metric)
+            columns[f"{title}: paper, tuned"] = _published(numbers, task, metric)
     if not columns:
         raise InputError(f"The rows hold no results of {default_method()} or {TUNED} on the paper's graphs.")
     return _markdown(columns, dict.fromkeys(dataset for _, dataset, *_ in numbers))
@@ -59,7 +65,7 @@ def _published(numbers: Mapping[Cell, Number], task: str, metric: str) -> dict[s
 
 
 def _markdown(columns: Mapping[str, Mapping[str, Pair]], known: Iterable[str]) -> str:
-    ours = {dataset for name, column in columns.items() if not name.endswith("paper") for dataset in column}
+    ours = {dataset for name, column in columns.items() if not name.endswith(": paper, tuned") for dataset in column}
     order = [dataset for dataset in known if dataset in ours]
     body = [[dataset_title(d), *(_cell(column.get(d)) for column in columns.values())] for d in order]
     if len(order) > 1:
