@@ -89,7 +89,7 @@ class DeviceFilter:
         values = self.inverse[:, 0].repeat_interleave((indptr[1:] - indptr[:-1]).long(), output_size=len(indices))
         if op.weights is not None:
             values *= on_device(op.weights, self.device)
-        self.matrix = _csr(indptr, indices, values, op.n)
+        self.matrix = csr_tensor(indptr, indices, values, (op.n, op.n))
 
     def apply(self, start: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
         """The filtered block, (n, c), in one of the three buffers; `start` holds the raw features before."""
@@ -108,13 +108,16 @@ class DeviceFilter:
         return result
 
 
-def _csr(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, n: int) -> torch.Tensor:
+def csr_tensor(
+    indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
+) -> torch.Tensor:
+    """A CSR matrix of that shape, without torch's warnings and checks."""
     import torch
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*beta state.*")
         warnings.filterwarnings("ignore", message=".*invariant.*")
-        return torch.sparse_csr_tensor(indptr, indices, values, size=(n, n), check_invariants=False)
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
 
 
 def columns_that_fit(n: int, stored: int, f: int, device: str) -> int:

@@ -8,17 +8,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, parse_bytes
 from tuplet._files import content_key, locked
-from tuplet.filters import GraphFilter
-from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.models._cost import file_bytes, filtered_columns
-from tuplet.models._spectrum import Spectrum, inverse, rarity, weighted_lengths
-from tuplet.models._spectrum_disk import DiskRows, fit_on_disk
+from tuplet.models._spectrum import Spectrum, has_negative, inverse, rarity, weighted_lengths
+from tuplet.models._spectrum_disk import DiskRows
+from tuplet.models._spectrum_gpu import spectra_on_device, step_name
+from tuplet.models._spectrum_steps import fit_in_steps
 from tuplet.models._steps import Steps
 from tuplet.models.contract import Progress
 from tuplet.rows.blocks import written
@@ -34,28 +35,48 @@ class Work:
     rows: Steps
     rest: Steps
 
-    def weights(self, graph: Graph) -> Any:
-        """The weight of each feature column (f,)."""
+    def features(self, graph: Graph, progress: Progress | None) -> tuple[bool, Any]:
+        """Whether no feature is negative, and the weight of each column (f,): three passes over X."""
+        tell = progress or (lambda phase, part: None)
+        tell("features", 0.0)
+        balance = not has_negative(graph.x)
+        tell("features", 1 / 3)
+        weights = self._weights(graph)
+        tell("features", 2 / 3)
+        self._before(graph)
+        tell("features", 1.0)
+        return balance, weights
+
+    def _weights(self, graph: Graph) -> Any:
         return self.rows.array("rarity", lambda: rarity(graph.x))
+
+    def _before(self, graph: Graph) -> Any:
+        """1 / the length of each row of X, whose columns are weighted (n,)."""
+        return self.rows.array("before", lambda: inverse(weighted_lengths(graph.x, self._weights(graph))))
 
     def spectra(
         self, graph: Graph, balance: bool, widths: tuple[int, int], progress: Progress | None
     ) -> list[tuple[Spectrum, Any]]:
         """The spectrum of the far and of the near rows, and the rows (n, d) projected on each, memory maps."""
-        model, weights, found = self.model, self.weights(graph), []
-        before = self.rows.array("before", lambda: inverse(weighted_lengths(graph.x, weights)))
-        filters = [GraphFilter(ppr(alpha), tol=model.tol, device=model.device) for alpha in (model.far, model.near)]
+        model, weights, before, found = self.model, self._weights(graph), self._before(graph), []
+        filters = model._filters()
         costs = [filtered_columns(w) * one.estimate(graph, width=w).products for one, w in zip(filters, widths)]
+
+        def tick(i: int, part: float) -> None:
+            if progress is not None:
+                progress("filter", min(1.0, (sum(costs[:i]) + part * costs[i]) / sum(costs)))
+
+        there = spectra_on_device(
+            graph, filters, widths, weights, lambda: before,
+            balance=balance, seed=model.seed, steps=self.rows, tick=tick,
+        )  # fmt: skip
+        if there is not None:
+            return there
         for i, (one, width) in enumerate(zip(filters, widths)):
-
-            def tick(part: float, i: int = i) -> None:
-                if progress is not None:
-                    progress("filter", min(1.0, (sum(costs[:i]) + part * costs[i]) / sum(costs)))
-
-            name = f"{'far' if i == 0 else 'near'}-{width}"
-            rows = DiskRows(name, graph, one, weights, before, self.rows, model.memory, tick)
-            found.append(fit_on_disk(rows, width, balance=balance, seed=model.seed))
-            tick(1.0)
+            name = f"{step_name(i)}-{width}"
+            rows = DiskRows(name, graph, one, weights, before, self.rows, model.memory, partial(tick, i))
+            found.append(fit_in_steps(rows, width, balance=balance, seed=model.seed))
+            tick(i, 1.0)
         return found
 
     def kept(self, name: str, rows: Any, shape: tuple[int, int], source: Any) -> Any:

@@ -19,7 +19,7 @@ from tuplet._seed import stream
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.models._cost import SIGNS
-from tuplet.rows.blocks import gathered, over_blocks, summed
+from tuplet.rows.blocks import float_rows, gathered, over_blocks, summed
 from tuplet.rows.svd import Floats, operator_svd, times, transposed_times
 from tuplet.rows.unit import scale_rows
 
@@ -39,9 +39,27 @@ def rarity(x: Any) -> Floats:
     if sp.issparse(x):
         count = np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
     else:
-        parts = over_blocks(lambda block: np.count_nonzero(x[block], axis=0), *x.shape, maps=[x])
+        parts = over_blocks(lambda block: np.count_nonzero(_comparable(x[block]), axis=0), *x.shape, maps=[x])
         count = sum((part for _, part in parts), np.zeros(x.shape[1], np.int64))
     return np.where(count > 0, np.log1p(n / np.maximum(1, count)), 0).astype(np.float32)
+
+
+def has_negative(x: Any) -> bool:
+    """Whether an entry of `x`, dense or CSR, is below 0."""
+    values = x.data[:, None] if sp.issparse(x) else x
+    below = np.uint16(0x8000) if values.dtype == np.float16 else 0
+    over = np.greater if values.dtype == np.float16 else np.less  # the bits of -0 and less
+    found = over_blocks(lambda block: over(_bits(values[block]), below).any(), *values.shape, maps=[x])
+    return any(part for _, part in found)
+
+
+def _comparable(rows: Any) -> Any:
+    """Numbers that are 0 where those of `rows` are; of float16, which is slow in NumPy, the bits without the sign."""
+    return _bits(rows) & np.uint16(0x7FFF) if rows.dtype == np.float16 else rows
+
+
+def _bits(rows: Any) -> Any:
+    return rows.view(np.uint16) if rows.dtype == np.float16 else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +261,7 @@ def weighted_lengths(x: Any, weights: Floats) -> NDArray[Any]:
         squares = sp.csr_array((np.square(x.data, dtype=np.float64), x.indices, x.indptr), shape=x.shape)
         lengths: NDArray[Any] = np.sqrt(squares @ np.square(weights, dtype=np.float64))
         return lengths
-    found = over_blocks(lambda block: np.linalg.norm(x[block] * weights, axis=1), *x.shape, maps=[x])
+    found = over_blocks(lambda block: np.linalg.norm(float_rows(x, block) * weights, axis=1), *x.shape, maps=[x])
     return np.concatenate([part for _, part in found])
 
 

@@ -31,7 +31,18 @@ from tuplet.models._cost import FitEstimate, fit_cost
 from tuplet.models._self_labels import confident, means_of, of_any_size
 from tuplet.models._selfdmat_disk import Work, work_of
 from tuplet.models._selfdmat_state import fill_from, state_of
-from tuplet.models._spectrum import FilteredRows, GroupRows, filtered_rows, fit_spectrum, rarity
+from tuplet.models._spectrum import (
+    FilteredRows,
+    GroupRows,
+    Spectrum,
+    filtered_rows,
+    fit_spectrum,
+    has_negative,
+    inverse,
+    rarity,
+    weighted_lengths,
+)
+from tuplet.models._spectrum_gpu import spectra_on_device
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.rows.blocks import gathered, over_blocks, summed
 from tuplet.rows.kmeans import kmeans
@@ -201,17 +212,51 @@ class SelfDMAT(NodeEstimator):
 
     def _spectra(self, graph: Graph, work: Work | None, progress: Progress | None) -> tuple[Rows, Rows]:
         """The spectra of both filters, and the rows (n, d) projected on them."""
-        balance, widths = not _has_negative(graph.x), (self._far_columns(), self.detail)
+        widths = self._far_columns(), self.detail
         if work is not None:
-            self.rarity_ = work.weights(graph)
+            balance, self.rarity_ = work.features(graph, progress)
             (self.far_, far_rows), (self.near_, near_rows) = work.spectra(graph, balance, widths, progress)
             return far_rows, near_rows
-        self.rarity_ = rarity(graph.x)
+        balance, self.rarity_ = not has_negative(graph.x), rarity(graph.x)
+        there = self._on_device(graph, balance, widths, progress)
+        if there is not None:
+            (self.far_, far_rows), (self.near_, near_rows) = there
+            return far_rows, near_rows
         far, near = self._filtered(graph, progress)
         self.far_, far_rows = fit_spectrum(far, widths[0], balance=balance, seed=self.seed)
         self.near_, near_rows = fit_spectrum(near, widths[1], balance=balance, seed=self.seed)
         _tell_filtered(progress)
         return far_rows, near_rows
+
+    def _on_device(
+        self, graph: Graph, balance: bool, widths: tuple[int, int], progress: Progress | None
+    ) -> list[tuple[Spectrum, Rows]] | None:
+        """The same by a GPU, where there is one that is worth it and has the room."""
+        if self.engine != "local":
+            return None
+
+        def tick(i: int, part: float) -> None:
+            if progress is not None:
+                progress("filter", (i + part) / len(widths))
+
+        def before() -> Rows:
+            return inverse(weighted_lengths(graph.x, self.rarity_))
+
+        return spectra_on_device(
+            graph,
+            self._filters(),
+            widths,
+            self.rarity_,
+            before,
+            balance=balance,
+            seed=self.seed,
+            steps=None,
+            tick=tick,
+        )
+
+    def _filters(self) -> list[GraphFilter]:
+        """The far and the near filter."""
+        return [self._graph_filter(alpha) for alpha in (self.far, self.near)]
 
     def _far_columns(self) -> int:
         return max(64, 4 * (self.n_clusters or 20))
@@ -407,9 +452,3 @@ class SelfDMAT(NodeEstimator):
 def _tell_filtered(progress: Progress | None) -> None:
     if progress is not None:
         progress("filter", 1.0)  # passes are made when rows are asked for, and narrow features take fewer
-
-
-def _has_negative(x: Any) -> bool:
-    values = x.data[:, None] if hasattr(x, "indptr") else x
-    least = over_blocks(lambda block: float(values[block].min(initial=0)), *values.shape, maps=[x])
-    return any(part < 0 for _, part in least)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._files import write_header
@@ -20,6 +21,7 @@ R = TypeVar("R")
 
 BLOCK_VALUES = 2**20  # matrix values handled at once, by one thread
 _AT_ONCE = 32  # blocks whose results are held together
+_TORCH_FROM = 2**16  # numbers
 
 
 def blocks(n: int, width: int) -> list[slice]:
@@ -86,3 +88,15 @@ def summed(
     for _, part in over_blocks(function, n, width, maps=maps, at_once=16):
         total += part
     return total
+
+
+def float_rows(x: Any, block: slice) -> Any:
+    """Rows of `x`, dense or CSR, as float32. Torch turns float16 ten times as fast as NumPy, to the same bits."""
+    rows = x[block]
+    if sp.issparse(rows) or rows.dtype != np.float16:
+        return rows.astype(np.float32, copy=False)
+    if rows.size < _TORCH_FROM:
+        return rows.astype(np.float32)  # torch need not be loaded for them
+    import torch
+
+    return torch.from_numpy(np.array(rows)).float().numpy()  # of a copy, which can be written: else torch warns

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tuplet._check import check_int
 from tuplet._seed import stream
 from tuplet._threads import over
-from tuplet.rows.blocks import blocks, gathered, summed
+from tuplet.rows.blocks import blocks, float_rows, gathered, summed
 
 Floats = NDArray[np.float32]
 EXACT_UP_TO = 1500  # rows or columns; below, the small eigenproblem is as fast as the random projections
@@ -175,7 +175,7 @@ def times(rows: Any, q: Any) -> Floats:
     if sp.issparse(rows):
         return _sparse_times(rows, q)
     n, f = rows.shape
-    return gathered(lambda block: np.asarray(rows[block], np.float32) @ q, (n, q.shape[1]), f, maps=[rows])
+    return gathered(lambda block: float_rows(rows, block) @ q, (n, q.shape[1]), f, maps=[rows])
 
 
 def _sparse_times(rows: Any, q: Floats) -> Floats:
@@ -195,7 +195,7 @@ def transposed_times(rows: Any, y: Floats) -> Floats:
     n, f = rows.shape
 
     def product(block: slice) -> Any:
-        return np.asarray(rows[block], np.float32).T @ y[block]
+        return float_rows(rows, block).T @ y[block]
 
     return summed(product, n, f, (f, y.shape[1]), maps=[rows, y]).astype(np.float32)
 
