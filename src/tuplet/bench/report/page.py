@@ -115,7 +115,8 @@ def update_ablations(
 ) -> bool:
     """Put what `report` would say of ablations between the markers of `file`; True if that changed it."""
     parts = ablation_parts(read_rows(rows), figures)
-    return put_between(file, "\n\n".join(["", *parts, ""]), "<!-- ablations:start -->", "<!-- ablations:end -->")
+    text = "\n" + "\n\n".join(parts) + "\n"
+    return put_between(file, text, "<!-- ablations:start -->", "<!-- ablations:end -->")
 
 
 def _title(spec: str, task: str) -> str:
