@@ -182,6 +182,14 @@ def test_a_stopped_fit_says_how_far_it_was(toy: Graph, monkeypatch: pytest.Monke
     assert row["error"].startswith("TimeoutError: stopped after 0.3 s with 33% of train done: about ")
     assert 0.2 < sum(row["seconds"].values()) < 3, "a stopped run has seconds too"
 
+    def silent(self: Any, graph: Graph, y: Any, progress: Any) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(KMeansFeatures, "_fit", silent)
+    row = Bench().run(replace(jobs_of(1, "KMeans")[0], limit_s=0.3))
+    assert row["error"].endswith("stopped after 0.3 s before the first part of the fit was done")
+
 
 def test_a_limit_of_a_run_takes_the_place_of_the_specs(toy: Graph, tmp_path: Path) -> None:
     spec, out = tmp_path / "one.toml", tmp_path / "rows.jsonl"

@@ -61,6 +61,7 @@ class Meter:
         and all that is left of a fit that never names "train" is "train".
         """
         clock = _PhaseClock(self)
+        self.told = self.told or Told("the fit", 0.0, 0.0, 0.0)
         try:
             yield clock
         finally:
