@@ -111,7 +111,7 @@ def _training_parts(rows: Sequence[Row]) -> list[str]:
 
 def _marked(number: Number | None, found: str) -> str:
     if number is None:
-        return "-"
+        return "not run"
     return f"**{number.mean:.2f}**" if found == WIN else f"{number.mean:.2f}{MARKS.get(found, ' =')}"
 
 
@@ -129,7 +129,7 @@ def _table(values: Values) -> str:
 
 def _cell(value: float | None, base: float, name: str) -> str:
     if value is None:
-        return "-"
+        return "not run"
     return f"{value:.2f}" if name == "defaults" else f"{value:.2f} ({value - base:+.2f})"
 
 
