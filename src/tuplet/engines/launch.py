@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tuplet._check import InputError, check_int
 from tuplet._threads import cores
+from tuplet.engines.meeting import PORT, meeting
 
-PORT = 29400
 _LOOK_S = 0.1  # between looks at the mark
 _GIVE_UP = "TUPLET_GIVE_UP"  # names a file: a worker makes it where starting again is of no use
 _PARENT = "TUPLET_PARENT"  # the process without which this one has nothing to do
@@ -44,13 +44,15 @@ def launch(
     check_launch(workers, machines, head)
     each = workers // machines
     alone = ["--standalone", "--local-addr=127.0.0.1"]  # the name of this machine need not be known for that
-    where = alone if head is None else ["--rdzv-backend=c10d", f"--rdzv-endpoint={head}", "--rdzv-id=tuplet"]
+    found = None if head is None else meeting(head)
+    where = alone if found is None else found.words
     how = [
         f"--nnodes={machines}",
         f"--nproc-per-node={each}",
         f"--max-restarts={check_int('restarts', restarts, minimum=0)}",
     ]
     environment = {
+        **({} if found is None else found.environment),
         **os.environ,
         # The workers meet in a store of their own each time: that of the launcher keeps keys of earlier attempts, and
         # half of the restarts fail (pytorch issues 135712 and 167288).
@@ -96,9 +98,27 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _run() -> int:
+    """torch.distributed.run; what its meeting says becomes one line."""
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
+    from torch.distributed.run import main
+
+    try:
+        main()
+    except RendezvousTimeoutError:
+        sys.stderr.write("Error: Not all machines have come within ten minutes. Run the same command on each.\n")
+    except RendezvousError as error:
+        text = str(error).partition("\n")[0]
+        sys.stderr.write(f"Error: The machine of --head is gone ({text}). Run the same command again on each.\n")
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    else:
+        return 0
+    return 1
+
+
 if __name__ == "__main__":  # torch.distributed.run, which knows no parent
     die_with_parent()
     os.environ[_PARENT] = str(os.getpid())
-    from torch.distributed.run import main
-
-    main()
+    sys.exit(_run())
