@@ -50,8 +50,12 @@ def run_filter(
     dtype: np.dtype[Any],
     progress: Callable[[str, float], None] | None,
     engine: str = "local",
+    into: NDArray[np.float32] | None = None,
 ) -> NDArray[Any]:
-    """Filter `x` over `graph` as `spec` says, into memory or into the file `out` (on an `engine` always)."""
+    """Filter `x` over `graph` as `spec` says, into memory or into the file `out` (on an `engine` always).
+
+    `into` is the array in memory that takes the rows; it may be `x` itself, for a block is written where it was read.
+    """
     if engine != "local" and spec.device.startswith("cuda"):
         raise InputError(
             f"engine={engine!r} filters on CPUs, but device={spec.device!r} was asked for. Leave one out."
@@ -96,7 +100,7 @@ def run_filter(
                 return rows
         return _to_disk(job, x, projection, budget, make_engine, tick)
     width = block_width(op, f, budget, projection, dtype.itemsize * op.n * f)
-    result = _new_rows(op.n, f, dtype)
+    result = _new_rows(op.n, f, dtype) if into is None else into
     read = make_reader(x, projection)
     if backend.whole is None or not whole(read, result):
         make = make_engine if backend.whole is None else functools.partial(cpu_engine, spec, op, plan)

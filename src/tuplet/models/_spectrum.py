@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tuplet._seed import stream
 from tuplet.filters import GraphFilter
+from tuplet.filters.in_place import filter_in_place
 from tuplet.graph import Graph
 from tuplet.models._cost import SIGNS
 from tuplet.rows.blocks import float_rows, gathered, over_blocks, summed
@@ -83,14 +84,21 @@ class FilteredRows:
         start = times(self.graph.x, self.weights[:, None] * q)
         _scale(start, self.before)
         self.tick()
-        return _scale(self.graph_filter.transform(self.graph, x=start, engine=self.engine), self.after)
+        return _scale(self._filtered(start), self.after)
 
     def backward(self, y: Floats) -> Floats:
-        """H' y for y (n, c): float32 (f, c). With r = 1/2 and a symmetric adjacency F is its own transpose."""
+        """H' y for y (n, c), which is written over: float32 (f, c).
+
+        With r = 1/2 and a symmetric adjacency F is its own transpose.
+        """
         self.tick()
-        start = gathered(lambda block: y[block] * self.after[block, None], y.shape, y.shape[1])
-        filtered = self.graph_filter.transform(self.graph, x=start, engine=self.engine)
+        filtered = self._filtered(_scale(y, self.after))
         return transposed_times(self.graph.x, _scale(filtered, self.before)) * self.weights[:, None]
+
+    def _filtered(self, rows: Floats) -> Floats:
+        if self.engine == "local":
+            return filter_in_place(self.graph_filter, self.graph, rows)
+        return self.graph_filter.transform(self.graph, x=rows, engine=self.engine)
 
 
 def filtered_rows(

@@ -64,7 +64,8 @@ def operator_svd(
     """The same of an (n, f) matrix H that is known by `forward`, q (f, c) -> H q, and `backward`, y (n, c) -> H' y.
 
     Subspace iteration from d + `extra` random columns (Halko, Martinsson and Tropp, 2011); exact where f is small.
-    What `forward` returns is changed in place. Memory: one array of n and one of f rows.
+    What `forward` returns is changed in place, and `backward` may write over what it is given. Memory: one array of n
+    and one of f rows.
     """
     d = check_int("d", d, maximum=min(shape))
     q, rounds = first_columns(shape, d + extra, iterations, seed)
