@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,15 +138,25 @@ class DeviceRows:
         return squares
 
     def turned(self, step: str, y: Callable[[], Any], turn: Floats, factors: Floats) -> Any:
-        shape, right = (self.shape[0], turn.shape[1]), self._there(turn)
-        scale = self._there(factors)[:, None]
+        shape, made = (self.shape[0], turn.shape[1]), self.made
 
         def some(block: slice) -> Any:
-            return ((y()[block] @ right) * scale[block]).cpu().numpy()
+            return made["turned"][block].cpu().numpy()
 
-        if self.steps is None:
-            return gathered(some, shape, len(turn))
-        return self.steps.rows(f"{self.name}-{step}", lambda path: written(path, some, shape, len(turn)))
+        def multiply() -> None:  # here, and not in the threads that fetch the blocks
+            made["turned"] = (y() @ self._there(turn)).mul_(self._there(factors)[:, None])
+
+        def write(path: Path) -> None:
+            multiply()
+            written(path, some, shape, len(turn))
+
+        if self.steps is not None:
+            rows = self.steps.rows(f"{self.name}-{step}", write)
+        else:
+            multiply()
+            rows = gathered(some, shape, len(turn))
+        self.drop("turned")
+        return rows
 
     def drop(self, *steps: str) -> None:
         for step in steps:
@@ -241,7 +252,7 @@ def device_bytes(graph: Graph, width: int) -> int:
     x: Any = graph.x
     features = 24 * x.nnz if sp.issparse(x) else x.size * (2 if x.dtype == np.float16 else 4)
     n = graph.n_nodes
-    tall = 4 * n * (max(width + EXTRA, SIGNS) + 3 * _COLUMNS + 16)
+    tall = 4 * n * (max(width + EXTRA, SIGNS) + max(3 * _COLUMNS, width) + 16)
     return int(features + 24 * graph.n_stored + tall + 24 * _VALUES)
 
 
