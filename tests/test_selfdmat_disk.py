@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from tests.conftest import Run
 from tuplet._check import InputError
+from tuplet._memory import resident_bytes
 from tuplet.filters import GraphFilter
 from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
@@ -21,6 +22,7 @@ from tuplet.io.folder import save_graph
 from tuplet.io.vectors import read_vectors
 from tuplet.models import _steps
 from tuplet.models._selfdmat_disk import Work
+from tuplet.models._spectrum import GroupRows, spectrum_of
 from tuplet.models.selfdmat import SelfDMAT
 from tuplet.rows import blocks as row_blocks
 from tuplet.rows import svd
@@ -172,6 +174,19 @@ def test_the_command_line_goes_on_where_it_was(words: Graph, run: Run, tmp_path:
     assert all(np.array_equal(found[0].z, other.z) for other in found[1:])
     code, _, err = run(*given, "-o", f"{tmp_path / 'four'}/", "--memory", "1MB", "--checkpoint", tmp_path / "new")
     assert code != 0 and "too little" in err and not (tmp_path / "four").exists()
+
+
+def test_reading_group_rows_piece_by_piece_does_not_hold_the_map(tmp_path: Path) -> None:
+    n, d = 100_000, 128  # 51 MB
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((n, d), dtype=np.float32))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    groups = GroupRows(spectrum_of(np.eye(d, dtype=np.float32), rows, balance=True), rows, 8)
+    assert groups[:1000].shape == (1000, 8)
+    before, most = resident_bytes(), 0
+    for start in range(0, n, 10_000):
+        groups[start : start + 10_000]
+        most = max(most, resident_bytes())
+    assert most - before < rows.nbytes / 2
 
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "embed_large.py"

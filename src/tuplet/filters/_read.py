@@ -7,7 +7,6 @@ float32 block `out`. It never holds more than a few rows of X beside the block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError
 from tuplet._memory import forget_pages
+from tuplet._threads import over
 from tuplet.graph import Features, check_size, checked_features
 
 Block: TypeAlias = NDArray[np.float32]
@@ -103,22 +103,14 @@ def over_rows(
     work: Callable[[int, int], None], n: int, row_bytes: int, *, after: Callable[[], None] | None = None
 ) -> None:
     """Call `work(start, stop)` for chunks of the n rows, from several threads; `after()` once in a while."""
-    step = max(1, _CHUNK // max(1, row_bytes))
-    chunks = [(start, min(n, start + step)) for start in range(0, n, step)]
     from tuplet.kernels.spmm import thread_count
 
-    threads = thread_count()
-    if threads == 1 or len(chunks) == 1:
-        for start, stop in chunks:
-            work(start, stop)
-            if after is not None:
-                after()
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for group in range(0, len(chunks), threads):
-            list(pool.map(lambda pair: work(*pair), chunks[group : group + threads]))
-            if after is not None:
-                after()
+    step, threads = max(1, _CHUNK // max(1, row_bytes)), thread_count()
+    chunks = [(start, min(n, start + step)) for start in range(0, n, step)]
+    for group in range(0, len(chunks), threads):
+        over(lambda pair: work(*pair), chunks[group : group + threads], threads=threads, hold=False)
+        if after is not None:
+            after()
 
 
 def put_rows(target: NDArray[Any], rows: Block) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tuplet._memory import forget_pages
 from tuplet._seed import stream
 from tuplet.filters import GraphFilter
 from tuplet.filters.in_place import filter_in_place
@@ -215,7 +216,10 @@ class GroupRows:
         return 4 * self.shape[0] * self.shape[1]
 
     def __getitem__(self, which: Any) -> Floats:
-        return self.spectrum.groups(np.asarray(self.projected[which]), self.columns)
+        found = self.spectrum.groups(np.asarray(self.projected[which]), self.columns)
+        if isinstance(which, slice):
+            forget_pages(self.projected)  # whoever reads on and on would hold all of a memory map
+        return found
 
 
 def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) -> tuple[Spectrum, Floats]:

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tuplet._memory import forget_pages
+
 _BLOCK = 2**28  # products (rows x clusters) held at once
 
 
@@ -21,6 +23,7 @@ def refine_on_gpu(
     step = max(1, 2**26 // rows.shape[1])
     for start in range(0, len(z), step):
         z[start : start + step] = torch.from_numpy(np.array(rows[start : start + step], np.float32)).to(where)
+        forget_pages(rows)
     if unit_rows:
         z = torch.nn.functional.normalize(z, dim=1, eps=1e-30)
     labels, found, inertia = _lloyd(z, torch.from_numpy(centres).to(where), settled, steps)
