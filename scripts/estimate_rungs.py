@@ -1,6 +1,6 @@
 """The cost model against the committed rungs of the scale ladder (DMAT-i on the 2-core machine), and for clusters.
 
-The rung of 10^8 nodes ran on a GPU: it is compared with constants that the GPU's row of 10^7 nodes gives.
+The rungs of the GPU box are compared with the constants that were measured there (cluster/estimate-gpu.jsonl).
 
 python scripts/estimate_rungs.py                         with the constants of the code
 python scripts/estimate_rungs.py --calibrate -o est.jsonl    with this machine's, measured first
@@ -22,7 +22,8 @@ from tuplet.bench.workload import Workload
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 
-ROWS = Path(__file__).parents[1] / "benchmarks" / "results" / "scale.jsonl"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROWS, GPU = BENCHMARKS / "results" / "scale.jsonl", BENCHMARKS / "cluster" / "estimate-gpu.jsonl"
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     args = parser.parse_args()
     if args.constants:
-        machine = saved_machine(args.constants)
+        machine = machine_of(json.loads(args.constants.read_text())["machine"])
     else:
         machine = calibrate() if args.calibrate else Machine()
     print(json.dumps(asdict(machine)))
@@ -53,9 +54,8 @@ def main() -> None:
         args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def saved_machine(path: Path) -> Machine:
-    """The machine in what `tuplet estimate --json` has printed."""
-    values = json.loads(path.read_text())["machine"]
+def machine_of(values: dict) -> Machine:
+    """The machine of those constants."""
     gpu = None if values["gpu"] is None else Gpu(**values["gpu"])
     return Machine(**{**values, "hop_ns": tuple(values["hop_ns"]), "gpu": gpu})
 
@@ -86,22 +86,9 @@ def rungs(machine: str, path: Path = ROWS) -> list[dict]:
 
 
 def gpu_lines() -> list[dict]:
-    """The GPU's rung of 10^8 nodes, by constants from its rung of 10^7."""
-    rows = {row["dataset"]: row for row in rungs("H200")}
-    lines = compare(rows["rmat-1e8"], machine_of(rows["rmat-1e7"]))
-    return [{**line, "rung": "rmat-1e8, H200", "constants": "row of rmat-1e7, H200"} for line in lines]
-
-
-def machine_of(row: dict) -> Machine:
-    """The machine whose estimate is what that row measured: one rate a stage, its disk in them."""
-    work, seconds = workload(row), row["seconds"]
-    hop = 1e9 * seconds["filter"] / (work.products * work.stored * work.f)
-    trained = work.train_steps * work.flops(work.batch, training=True)
-    return Machine(
-        memory=10**15, hop_ns=(hop, hop, hop), train_gflops=trained / seconds["train"] / 1e9,
-        embed_gflops=work.flops(work.n, training=False) / seconds["embed"] / 1e9, step_s=0.0, disk=1e18,
-        edge_columns=0.0,
-    )  # fmt: skip
+    """The rungs of the GPU box, by the constants that `tuplet estimate --calibrate` measured there."""
+    machine = machine_of(json.loads(GPU.read_text().splitlines()[0])["constants"])
+    return [{**line, "rung": f"{line['rung']}, H200"} for row in rungs("H200") for line in compare(row, machine)]
 
 
 def workload(row: dict) -> Workload:
