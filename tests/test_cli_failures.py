@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Run
+from tuplet.cli._failures import one_line
 from tuplet.graph.synth import block_model
 from tuplet.io.npz import write_npz
 from tuplet.io.vectors import read_vectors
@@ -255,3 +256,13 @@ def test_embed_writes_the_report_and_says_beforehand_what_it_cannot(run: Run, tm
     assert "<html" in (tmp_path / "r.html").read_text()[:500]
     code, _, err = run(*words, "--report", str(tmp_path / "r.png"))
     assert code == 1 and ".html" in err
+
+
+def test_a_worker_that_has_lost_another_says_so_in_one_line() -> None:
+    """What gloo says, as seen when a machine lost power."""
+    text = (
+        "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.77.0.2]:42720: "
+        "Connection reset by peer. This is typically caused by a remote worker hanging or bugs in the application."
+    )
+    told = one_line(RuntimeError(text))
+    assert told.startswith("Another worker is gone (Read error [10.77.0.2]:42720: Connection reset by peer). ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -143,14 +144,15 @@ def test_every_worker_sends_from_its_own_gpu(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda backend, **_: order.append(backend))
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
     monkeypatch.setattr(engine_workers, "die_with_parent", lambda: None)
+    monkeypatch.setattr(engine_workers, "check_alike", lambda *_: order.append("alike"))
     for name in ("RANK", "LOCAL_RANK"):
         monkeypatch.setenv(name, "1")
     for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(name, "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
-    with engine_workers.joined_team(torch.device("cuda")) as team:
+    with engine_workers.joined_team(torch.device("cuda"), {}) as team:
         assert team == engine_workers.Team(1, 2, joined=True)
-    assert order == ["cuda:1", "nccl"]
+    assert order == ["cuda:1", "nccl", "alike"]
 
 
 def test_one_worker_is_near_the_plain_trainer(rows: Any) -> None:
@@ -298,6 +300,40 @@ def test_a_killed_worker_of_two_launchers_is_replaced(files: Path, tmp_path: Pat
     whole = command(tmp_path, files / "rows.npy", "whole", "--set", "max_steps=400")
     subprocess.run(whole, check=True, capture_output=True)
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def test_machines_with_other_settings_are_refused_in_one_line(files: Path, tmp_path: Path) -> None:
+    meet = ["--workers", "2", "--machines", "2", "--head", f"localhost:{free_port()}"]
+    words = [
+        command(tmp_path, files / "rows.npy", "other", "--set", f"max_steps={steps}", *meet) for steps in (40, 41)
+    ]
+    both = [subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for line in words]
+    told = [process.communicate(timeout=100)[1].decode() for process in both]
+    assert [process.returncode for process in both] == [1, 1], told
+    for text in told:
+        assert re.search(
+            r"^error: Worker 1 has max_steps=4[01], worker 0 max_steps=4[01]\. Run one command on all", text
+        ), told
+        assert text.count("\n") == 1, text
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_worker_with_another_tuplet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_workers, "__version__", "1.0")
+    monkeypatch.setattr(engine_workers, "_device_of_messages", lambda: "cpu")
+
+    class Two(engine_workers.Team):
+        theirs: ClassVar[list[str]] = ["tuplet=1.1", "seed=0"]
+
+        def gather(self, own: Any) -> Any:
+            return torch.cat([own, engine_workers._as_bytes(self.theirs)])
+
+    with pytest.raises(InputError, match=r"Worker 1 has tuplet=1\.1, worker 0 tuplet=1\.0\. Run one command"):
+        engine_workers.check_alike(Two(0, 2, True), {"seed": 0})
+    Two.theirs[0] = "tuplet=1.0"
+    engine_workers.check_alike(Two(0, 2, True), {"seed": 0})
+    with pytest.raises(InputError, match=r"Worker 1 has nothing, worker 0 unit_rows=True"):
+        engine_workers.check_alike(Two(0, 2, True), {"seed": 0, "unit_rows": True})
 
 
 def free_port() -> int:

@@ -355,3 +355,28 @@ def test_a_cluster_that_cannot_be_started_is_one_line(monkeypatch: pytest.Monkey
     with pytest.raises(InputError, match=r"cannot be started here .*HOME"), connected("ray"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_a_head_that_is_too_busy_to_start_a_server_is_asked_again() -> None:
+    """Ray's client gives up after 30 s: "Starting Ray client server failed"."""
+    from tuplet.engines._ray import RayEngine
+
+    class Busy:
+        def __init__(self, failures: int) -> None:
+            self.left, self.closed = failures, 0
+
+        def init(self, **_: Any) -> None:
+            self.left -= 1
+            if self.left >= 0:
+                raise ConnectionAbortedError("Starting Ray client server failed.")
+
+        def shutdown(self) -> None:
+            self.closed += 1
+
+    engine = RayEngine.__new__(RayEngine)
+    engine.ray = Busy(2)
+    engine._join("ray://head:10001", {})
+    assert engine.ray.left == -1 and engine.ray.closed == 2
+    engine.ray = Busy(3)
+    with pytest.raises(ConnectionAbortedError):
+        engine._join("ray://head:10001", {})

@@ -187,25 +187,25 @@ def check_out_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def parse_bytes(size: int | str) -> int:
+def parse_bytes(size: int | str, what: str = "memory") -> int:
     """Bytes from 2_000_000_000, "2GB", "512MB" or "1.5GiB".
 
     >>> parse_bytes("2GB"), parse_bytes("1KiB"), parse_bytes(7)
     (2000000000, 1024, 7)
     """
     if isinstance(size, int):
-        return check_int("memory", size)
+        return check_int(what, size)
     units = {"": 1, "B": 1}
     for power, letter in enumerate("KMGT", start=1):
         units |= {letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power}
     text = str(size).strip().upper().replace(" ", "")
     digits = text.rstrip("BIKMGT")
     try:
-        return check_int("memory", int(float(digits) * units[text[len(digits) :]]))
+        return check_int(what, int(float(digits) * units[text[len(digits) :]]))
     except InputError:
         raise
     except (ValueError, KeyError, OverflowError):
-        raise InputError(f'memory {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
+        raise InputError(f'{what} {size!r} is not a size. Write it like "2GB", "512MB" or as bytes.') from None
 
 
 def need_extra(module: str, extra: str, what: str) -> Any:

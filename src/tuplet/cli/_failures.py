@@ -18,6 +18,8 @@ from tuplet.cli._hints import add_hint
 
 # What NumPy, torch and the system's loader say.
 _NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
+# What gloo and NCCL say when another process of theirs is gone.
+_LOST = ("gloo/transport", "remote process exited")
 
 
 class Commands(TyperGroup):
@@ -91,6 +93,9 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         hint = "Give --memory and --cache where the method has them, or a smaller graph."
         return f"Not enough memory ({text or _in_use()}). {hint}"
+    if any(words in text for words in _LOST):
+        cause = text.rpartition("] ")[2].partition(". ")[0][:200]
+        return f"Another worker is gone ({cause}). The launchers start all of them again; run one that is gone again."
     if isinstance(error, OSError):
         return f"{text}. Check the path, its rights and the space on the disk."
     return f"Unexpected {type(error).__name__}: {text[:300]}. Set TUPLET_DEBUG=1 to see where, and please report it."

@@ -40,9 +40,15 @@ def estimate(
     from tuplet.bench import estimate as cost
 
     room = free_memory() if memory is None else parse_bytes(memory)
-    rate = None if network is None else parse_bytes(network)
+    rate = None if network is None else parse_bytes(network, "network")
     sizes = _sizes(graph)
-    work = cost.workload(*sizes) if sizes else cost.workload_of(load_graph(graph, how), machines)
+    if sizes is None:
+        g = load_graph(graph, how)
+        check_int("machines", machines, maximum=g.n_nodes)  # as groups of rows
+        work = cost.workload_of(g, machines)
+    else:
+        check_int("machines", machines, maximum=sizes[0])
+        work = cost.workload(*sizes)
     with progress_bars(quiet) as progress:
         machine = calibration.calibrate(progress) if calibrate else cost.Machine()
     machine = machine.with_cores(cores or machine.cores, room, rate)
@@ -74,10 +80,12 @@ def estimate(
 
 def _sizes(graph: str) -> tuple[int, int, int] | None:
     """Nodes, edges and columns where GRAPH is written so."""
-    found = re.fullmatch(r"nodes=([\d.e+]+),edges=([\d.e+]+),columns=([\d.e+]+)", graph.replace(" ", ""))
-    if found is None:
+    if not re.match(r"\s*(nodes|edges|columns)\s*=", graph):
         return None
+    found = re.fullmatch(r"nodes=([\d.e+]+),edges=([\d.e+]+),columns=([\d.e+]+)", graph.replace(" ", ""))
     try:
+        if found is None:
+            raise ValueError
         n, edges, f = (int(float(word)) for word in found.groups())
     except (ValueError, OverflowError):
         raise InputError(f"{graph} has no sizes. Write nodes=1e9,edges=1e10,columns=128.") from None

@@ -136,7 +136,8 @@ def _work(model: Any, graph: str, out: Path, partition: Path | None, memory: str
     from tuplet.filters.row_groups import filter_by_rows
     from tuplet.io.folder import map_graph
 
-    with joined_team(torch.device("cpu")) as team:
+    task = {"graph": graph, "out": out, "partition": partition, **model.graph_filter_.settings()}
+    with joined_team(torch.device("cpu"), task) as team:
         first = team.rank == 0
         g, key = map_graph(graph, part=team.rank, parts=team.size)
         with progress_bars(quiet or not first) as progress:

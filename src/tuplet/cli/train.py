@@ -114,7 +114,8 @@ def _work(
     from tuplet.training.group import joined_group
 
     checkpoints = Checkpoints(state, minutes=10.0 if every is None else None, steps=every)
-    with joined_group(pick_device(model.device)) as group:
+    task = {"method": type(model).__name__, **model.get_params(deep=False), "rows": rows.shape, "every": every}
+    with joined_group(pick_device(model.device), task) as group:
         first = group.rank == 0
         model.set_params(device=local_device(model.device))
         go_on = group.any(resume or was_restarted()) and group.any(first and checkpoints.file.exists())

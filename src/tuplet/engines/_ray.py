@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ log = logging.getLogger("tuplet")
 REACH_S = 5.0  # to open a connection to the head
 ANSWER_S = 300.0  # for every node to start a worker and answer
 RETRIES = 8  # of a task whose worker or node was killed
+JOINS = 3  # tries to join a head that answers
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # by default Ray's workers run at nice 15
@@ -123,8 +124,7 @@ class RayEngine:
             _check_reachable(address)
         try:
             if address != "local":
-                with warnings.catch_warnings(action="ignore"):  # of Ray's client, beside its error
-                    self.ray.init(address=address, **quiet)
+                self._join(address, quiet)
                 return
         except ConnectionError as error:
             if address != "auto":
@@ -142,6 +142,19 @@ class RayEngine:
                 f"A Ray cluster cannot be started here ({_short(error)}). Ray has files in {self.folder}, a token "
                 "in HOME/.ray: set TMPDIR and HOME to folders with room, or RAY_AUTH_MODE=disabled for no token."
             ) from None
+
+    def _join(self, address: str, how: Mapping[str, Any]) -> None:
+        """Ray's client ends after 30 s when a busy head has not started its server by then."""
+        for left in reversed(range(JOINS)):
+            try:
+                with warnings.catch_warnings(action="ignore"):  # of Ray's client, beside its error
+                    self.ray.init(address=address, **how)
+                return
+            except ConnectionAbortedError as error:
+                if not left:
+                    raise
+                log.warning("%s is busy, trying again: %s", address, _short(error))
+                self.ray.shutdown()
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]

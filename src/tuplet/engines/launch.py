@@ -7,6 +7,7 @@ checkpoint. A launcher that is killed takes its workers with it, on Linux.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -104,6 +105,7 @@ def _run() -> int:
     from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
     from torch.distributed.run import main
 
+    logging.disable(logging.WARNING)  # of the end of workers, which they tell themselves
     try:
         main()
     except RendezvousTimeoutError:

@@ -36,10 +36,10 @@ def meeting(head: str, wait_s: float = WAIT_S) -> Meeting:
     here = address.startswith("127.") or address in own.values()
     if not here:
         _wait_for(address, port, head, wait_s)
-    words = ["--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}", "--rdzv-id=tuplet",
-             f"--rdzv-conf=is_host={int(here)}"]  # fmt: skip
-    if host == "localhost" or host.startswith("127."):  # all launchers are here
+    words = ["--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}", "--rdzv-id=tuplet"]
+    if host == "localhost" or host.startswith("127."):  # all launchers are here, and one of them will keep it
         return Meeting([*words, "--local-addr=127.0.0.1"], {})
+    words.append(f"--rdzv-conf=is_host={int(here)}")
     local = _towards(_OUTSIDE if address.startswith("127.") else address, own)
     if local is None:
         return Meeting(words, {})

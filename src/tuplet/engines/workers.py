@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tuplet import __version__
 from tuplet._check import InputError
 from tuplet.engines.launch import die_with_parent
 
@@ -92,8 +94,11 @@ def was_restarted() -> bool:
 
 
 @contextmanager
-def joined_team(device: torch.device) -> Iterator[Team]:
-    """This process among its workers, as torch.distributed.run tells it; alone where it was not started so."""
+def joined_team(device: torch.device, task: Mapping[str, object]) -> Iterator[Team]:
+    """This process among its workers, as torch.distributed.run tells it; alone where it was not started so.
+
+    `task` says what it was started for: workers with another one, or another tuplet, are refused.
+    """
     if not started_as_worker():
         yield Team()
         return
@@ -105,10 +110,32 @@ def joined_team(device: torch.device) -> Iterator[Team]:
         torch.distributed.init_process_group(_backend(device), timeout=_WAIT)
     except (RuntimeError, ValueError) as error:
         raise InputError(f"Worker {rank} of {size} cannot join the others ({error}).") from None
+    team = Team(rank, size, joined=True)
     try:
-        yield Team(rank, size, joined=True)
+        check_alike(team, task)
+        yield team
     finally:
         torch.distributed.destroy_process_group()
+
+
+def check_alike(team: Team, task: Mapping[str, object]) -> None:
+    """Raise, on all workers, where one of them has another task or another tuplet."""
+    own = [f"{name}={value}" for name, value in {"tuplet": __version__, **task}.items()]
+    first, *others = (
+        bytes(row.tolist()).rstrip(b"\0").decode(errors="replace") for row in team.gather(_as_bytes(own))
+    )
+    for rank, text in enumerate(others, start=1):
+        for theirs, his in zip_longest(text.split("\n"), first.split("\n"), fillvalue="nothing"):
+            if theirs != his:
+                raise InputError(
+                    f"Worker {rank} has {theirs}, worker 0 {his}. Run one command on all machines, by one tuplet."
+                )
+
+
+def _as_bytes(lines: Sequence[str]) -> Tensor:
+    """(1, 4096) the beginning of a text."""
+    text = "\n".join(" ".join(line.split()) for line in lines).encode()[:4096]
+    return torch.tensor(list(text.ljust(4096, b"\0")), device=_device_of_messages())[None]
 
 
 def local_device(device: str) -> str:

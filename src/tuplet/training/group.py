@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -39,7 +39,10 @@ def check_workers(size: int) -> int:
 
 
 @contextmanager
-def joined_group(device: torch.device) -> Iterator[WorkerGroup]:
-    """This process among the workers that train; a group of one where it was not started by torch.distributed.run."""
-    with joined_team(device) as found:
+def joined_group(device: torch.device, task: Mapping[str, object]) -> Iterator[WorkerGroup]:
+    """This process among the workers that train; a group of one where it was not started by torch.distributed.run.
+
+    `task`: what it trains, and where to; workers with another one are refused.
+    """
+    with joined_team(device, task) as found:
         yield WorkerGroup(found.rank, found.size, found.joined)
