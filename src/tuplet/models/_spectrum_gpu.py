@@ -161,6 +161,8 @@ class DeviceRows:
     def drop(self, *steps: str) -> None:
         for step in steps:
             self.made.pop(step, None)
+        if self.steps is not None:  # what a run on the CPU left
+            self.steps.drop(*(f"{self.name}-{step}" for step in steps))
 
     def _filtered(
         self, step: str, width: int, start: Callable[[slice, torch.Tensor], None], *, backward: bool = False
