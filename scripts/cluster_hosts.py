@@ -122,8 +122,9 @@ def verbs(folder: Path, out: Path) -> dict[str, tuple[list[str], Callable[[], st
         "embed": (["embed", graph, *embed], lambda: vectors_hash(out / "vectors")),
         "cluster": (["cluster", vectors, "-k", "5", "-o", f"{out}/clustered/", "--engine", "local", "-q"],
                     lambda: clusters_hash(out / "clustered")),
-        "report": (["report", f"{out}/clustered/", "--graph", graph, "-o", f"{out}/r.html", "--sample", "1000", "-q"],
-                   lambda: file_hash(out / "r.html")),
+        # of the same vectors, for their settings, which the page tells, name the cache
+        "report": (["report", f"{folder}/one/clustered/", "--graph", graph, "-o", f"{out}/r.html", "--sample", "1000",
+                    "-q"], lambda: file_hash(out / "r.html")),
     }  # fmt: skip
 
 
@@ -136,18 +137,7 @@ def clusters_hash(folder: Path) -> str:
 
 
 def train(folder: Path, model: str, workers: int, *more: str) -> list[str]:
-    sets = [
-        "--set",
-        f"max_steps={STEPS}",
-        "--set",
-        "layers=(64, 32)",
-        "--set",
-        "batch_size=256",
-        "--device",
-        "cpu",
-        "-q",
-    ]
-    return ["train", f"{folder}/rows.npy", "--workers", str(workers), "-o", f"{folder}/{model}", *sets, *more]
+    return ["train", f"{folder}/rows.npy", "--workers", str(workers), "-o", f"{folder}/{model}", *TRAIN_SETS, *more]
 
 
 def weights(folder: Path, model: str) -> str:
@@ -179,12 +169,8 @@ def plain(lab: Lab) -> None:
         start_ray(hosts, lab)
         out = lab.folder / "many"
         out.mkdir()
-        for name, (words, total) in verbs(lab.folder, out).items():
-            words = words[:-3] + words[-1:] if name == "cluster" else words  # its engine
-            start = time.perf_counter()
-            code = hosts.run("desk", [*TUPLET, *words, *ENGINE], lab.log(f"plain-{name}"), ENV)
-            found = total() if code == 0 else told(lab.log(f"plain-{name}"))
-            lab.tell("plain", f"{name} on three nodes", time.perf_counter() - start, found, lab.want[name])
+        for name in verbs(lab.folder, out):
+            on_engine(lab, hosts, "plain", name, out)
         on_two(lab, hosts, "plain")
         start = time.perf_counter()
         words = ["filter", f"{lab.folder}/store", "-o", f"{lab.folder}/grouped.npy", "--groups", "2", "-q"]
@@ -197,6 +183,16 @@ def plain(lab: Lab) -> None:
             found,
             lab.want["filter"],
         )
+
+
+def on_engine(lab: Lab, hosts: Hosts, part: str, name: str, out: Path) -> None:
+    """A verb of the desk by the cluster."""
+    words, total = verbs(lab.folder, out)[name]
+    words = words[:-3] + words[-1:] if name == "cluster" else words  # its engine
+    start = time.perf_counter()
+    code = hosts.run("desk", [*TUPLET, *words, *ENGINE], lab.log(f"{part}-{name}"), ENV)
+    found = total() if code == 0 else told(lab.log(f"{part}-{name}"))
+    lab.tell(part, f"{name} on three nodes", time.perf_counter() - start, found, lab.want[name])
 
 
 def on_two(lab: Lab, hosts: Hosts, part: str) -> None:
@@ -217,6 +213,10 @@ def together(hosts: Hosts, names: Sequence[str], lab: Lab, words: Sequence[str],
 def names(lab: Lab) -> None:
     with Hosts(NAMES, lab.folder, loopback_names=True) as hosts:
         on_two(lab, hosts, "names")
+        start_ray(hosts, lab)
+        out = lab.folder / "names"
+        out.mkdir()
+        on_engine(lab, hosts, "names", "filter", out)
 
 
 def kill(lab: Lab) -> None:

@@ -125,6 +125,7 @@ class Hosts:
         _run("ip", "-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
         _run("ip", "-n", space, "link", "set", "eth0", "up")
         _run("ip", "-n", space, "link", "set", "lo", "up")
+        _run("ip", "-n", space, "route", "add", "default", "via", f"{_NET}254")  # nobody, but most machines have one
         place = Path("/etc/netns") / space  # `ip netns exec` lays these files over /etc
         place.mkdir(parents=True, exist_ok=True)
         known = {other: "127.0.1.1" if self.loopback_names and other == name else self.address(other)
