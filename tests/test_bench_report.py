@@ -177,6 +177,7 @@ def test_a_cell_without_a_number_says_why(tmp_path: Path, published: Path) -> No
     (published / "all.csv").write_text(more)
     text = report(written(tmp_path, rows), published=published)
     clusters = text.partition("### Clusters")[2].partition("### ")[0]
+    assert "4 runs, 2 more that ended without a result; minutes" in text
     age, gca = (line for line in clusters.splitlines() if line.startswith("- (d) "))
     assert "; Cora: stopped after 60 s with 4% of train done: about 50 minutes of CPU time a fit." in age
     assert "; Cora: GCA needs about 39.1 GB, above 9 GB (x)." in gca and "ACM" not in gca

@@ -46,8 +46,10 @@ def cost_of_block(block: str, rows: Sequence[Row]) -> str:
     for row in mine:
         minutes["GPU" if "NVIDIA" in row["machine"] else "CPU"] += sum(row["seconds"].values()) / 60
     spent = ", ".join(f"{value:.0f} on a {kind} box" for kind, value in minutes.items() if value)
+    ended = sum("error" in row and not is_trial(row) for row in mine)
     tried = f" and {trials} trials" if trials else ""
-    return f"{len(mine) - trials} runs{tried}; minutes of their processes, several at a time: {spent}."
+    tried += f", {ended} more that ended without a result" if ended else ""
+    return f"{len(mine) - trials - ended} runs{tried}; minutes of their processes, several at a time: {spent}."
 
 
 def tuning_budget(groups: Sequence[Group]) -> str:
@@ -66,8 +68,8 @@ def tuning_budget(groups: Sequence[Group]) -> str:
     about = (
         "Rivals in block (b). What is not tuned was left out for time: 40 fits a graph, in brackets the minutes that "
         "they would take by the mean seconds of block (d)'s runs, one after the other, and on how many graphs those "
-        "were measured; where all runs of block (d) stopped at a limit there is no such figure. A comparison of "
-        f"tuned {TUNED} with a rival of another block is one of tuned against not tuned."
+        "were measured; none where no run of block (d) ended in that task. A comparison of tuned "
+        f"{TUNED} with a rival of another block is one of tuned against not tuned."
     )
     return f"{about}\n\n" + "\n".join(texts) if rivals else ""
 
