@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import tempfile
 import time
@@ -380,3 +381,23 @@ def test_a_head_that_is_too_busy_to_start_a_server_is_asked_again() -> None:
     engine.ray = Busy(3)
     with pytest.raises(ConnectionAbortedError):
         engine._join("ray://head:10001", {})
+
+
+def test_a_cluster_that_is_known_here_and_gone_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a container, or of before a crash: Ray itself waits for minutes."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'tuplet[cluster]'")
+    from ray._private import services
+
+    from tuplet.engines import _ray
+
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(services, "find_gcs_addresses", lambda: {address})
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        assert _ray._known_here() == address and _ray._is_gone(address)
+        server.listen()
+        assert not _ray._is_gone(address)
+    monkeypatch.setattr(services, "find_gcs_addresses", set)
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda _: None)
+    assert not _ray._is_gone(_ray._known_here())

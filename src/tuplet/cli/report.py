@@ -48,20 +48,20 @@ def report(
 
     The page opens offline in a browser and loads nothing from the network. Give the graph as to `tuplet embed`.
     """
-    from tuplet.engines import check_engine
+    from tuplet.engines import connected
     from tuplet.pages import SAMPLE, check_page_path
     from tuplet.pages import report as write
 
     check_page_path(out)
-    check_engine(engine or "local")
-    stage_on_nodes(graph, engine)
-    g, table = graph_and_vectors(vectors, graph, how)
-    start = time.perf_counter()
-    with progress_bars(quiet) as progress:
-        write(
-            table, named(g, graph), out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed,
-            engine=engine or "local", progress=progress,
-        )  # fmt: skip
+    with connected(engine or "local"):  # before any work
+        stage_on_nodes(graph, engine)
+        g, table = graph_and_vectors(vectors, graph, how)
+        start = time.perf_counter()
+        with progress_bars(quiet) as progress:
+            write(
+                table, named(g, graph), out, clusters=k, sample=sample or SAMPLE, like=like, seed=seed,
+                engine=engine or "local", progress=progress,
+            )  # fmt: skip
     print_written(out, g, sample or SAMPLE, time.perf_counter() - start, as_json)
 
 

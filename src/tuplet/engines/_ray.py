@@ -122,6 +122,9 @@ class RayEngine:
         address = name if name != "ray" else os.environ.get("RAY_ADDRESS", "auto")
         if address not in ("auto", "local"):
             _check_reachable(address)
+        if address == "auto" and _is_gone(known := _known_here()):
+            log.warning("the Ray cluster at %s, which is known here, does not answer: one is started", known)
+            address = "local"
         try:
             if address != "local":
                 self._join(address, quiet)
@@ -282,6 +285,25 @@ def _check_reachable(address: str) -> None:
             f"The Ray head {address} cannot be reached ({error}). Check host and port (10001 by default), and that "
             "`ray start --head` runs there."
         ) from None
+
+
+def _known_here() -> str:
+    """The cluster that Ray would join here, known by processes or a file of the last one; "" where there is none."""
+    try:
+        from ray._private.services import get_ray_address_from_environment
+
+        return str(get_ray_address_from_environment("auto", None))
+    except (ImportError, TypeError, OSError):  # of a Ray that keeps it elsewhere; a ConnectionError: none is known
+        return ""
+
+
+def _is_gone(address: str) -> bool:
+    """Whether nobody listens at a known address, such as that of a container or of before a crash."""
+    try:
+        _check_reachable(address)
+    except InputError:
+        return ":" in address
+    return False
 
 
 def _not_joined(address: str, error: BaseException) -> str:

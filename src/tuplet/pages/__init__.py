@@ -63,9 +63,9 @@ def report(
     sample = check_int("sample", sample, minimum=10)
     old = None if like is None else _old_places(like)
     check_layout(min(sample, graph.n_nodes))
-    subject = subject_of(model, graph, vectors, clusters, seed)
-    shown = chosen_nodes(graph, sample, old, seed)
     with shared(engine, target, graph, progress) as on:
+        subject = subject_of(model, graph, vectors, clusters, seed)
+        shown = chosen_nodes(graph, sample, old, seed)
         facts, arrays = gather(subject, graph, shown, old, seed=seed, progress=progress, on=on)
         if title:
             facts["title"] = title
