@@ -6,8 +6,9 @@
 Hosts are network namespaces of this machine (hosts.py): head, node1 and node2 are a Ray cluster of one CPU each, desk
 runs the commands. "plain": every verb, and training and groups of rows on two machines; "names": the same training
 where each host's own name means 127.0.1.1, as Debian installs it; "kill": a host loses power in the middle of a
-filter, of a training; "cut": a host's cable is pulled in the middle, for good or for a while; "bad": what is told of
-an absent head and of a host that does not see the folder. What a command told is kept in --logs.
+filter, of a training; "head": the head of a training does; "cut": a host's cable is pulled in the middle, for good or
+for a while; "bad": what is told of an absent head, a host that does not see the folder, another tuplet. What a
+command told is kept in --logs.
 """
 
 from __future__ import annotations
@@ -301,6 +302,28 @@ def train_while(
     lab.tell(part, f"train; {what}", time.perf_counter() - start, found, lab.want["train"], struck=round(struck, 1))
 
 
+def head(lab: Lab) -> None:
+    """The head loses power in a training: the other machine ends with a line, and both go on when started again."""
+    with Hosts(NAMES, lab.folder) as hosts:
+        start, run = time.perf_counter(), lab.folder / "head-run"
+        meet = ["--machines", "2", "--head", "head:29400", "--every", str(EVERY), "--checkpoint", str(run)]
+        words, logs = train(lab.folder, "head-trained", 2, *meet), [lab.log("head-lost"), lab.log("head-left")]
+        started = [hosts.begin(name, [*TUPLET, *words], log, ENV) for name, log in zip(("head", "node1"), logs)]
+        while not (run / "checkpoint.safetensors").exists():
+            time.sleep(0.02)
+        hosts.kill("head")
+        code, struck = started[1].wait(), time.perf_counter()
+        lab.tell(
+            "head", "train, told on node1: the head loses power", struck - start, told(logs[1]), "is gone", code=code
+        )
+        hosts.start("head")
+        codes = together(hosts, ("head", "node1"), lab, [*words, "--resume"], "head-again")
+        found = weights(lab.folder, "head-trained") if codes == [0, 0] else told(lab.log("head-again-head"))
+        lab.tell(
+            "head", "train; the same command with --resume", time.perf_counter() - struck, found, lab.want["train"]
+        )
+
+
 def bad(lab: Lab) -> None:
     other = lab.folder / "other"
     other.mkdir()
@@ -353,7 +376,14 @@ def refused(lab: Lab, hosts: Hosts, what: str, want: str, verb: str = "filter") 
     lab.tell("bad", what, time.perf_counter() - start, told(log), want, code=code, lines=lines(log))
 
 
-PARTS: dict[str, Callable[[Lab], None]] = {"plain": plain, "names": names, "kill": kill, "cut": cut, "bad": bad}
+PARTS: dict[str, Callable[[Lab], None]] = {
+    "plain": plain,
+    "names": names,
+    "kill": kill,
+    "head": head,
+    "cut": cut,
+    "bad": bad,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -52,3 +52,34 @@ def test_a_killed_launcher_leaves_no_worker_behind(verb: str, tmp_path: Path) ->
     finally:
         for pid in left & set(processes()):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        ("RendezvousConnectionError", 1, "error: The machine of --head is gone"),
+        ("RendezvousTimeoutError", 1, "error: Not all machines have come"),
+        ("SignalException", 128 + signal.SIGTERM, ""),
+        ("", 0, ""),
+    ],
+)
+def test_what_the_meeting_says_is_one_line(
+    error: str, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import logging
+
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic import multiprocessing, rendezvous
+
+    from tuplet.engines import launch
+
+    def ended() -> None:
+        if error:
+            kind = getattr(rendezvous, error, None) or multiprocessing.SignalException
+            raise kind("The store has failed.\nSee inner", *([signal.SIGTERM] if error == "SignalException" else []))
+
+    monkeypatch.setattr(torchrun, "main", ended)
+    monkeypatch.setattr(logging, "disable", lambda _: None)
+    assert launch._run() == code
+    told = capsys.readouterr().err
+    assert told.startswith(words) and told.count("\n") == bool(words)

@@ -109,10 +109,10 @@ def _run() -> int:
     try:
         main()
     except RendezvousTimeoutError:
-        sys.stderr.write("Error: Not all machines have come within ten minutes. Run the same command on each.\n")
-    except RendezvousError as error:
-        text = str(error).partition("\n")[0]
-        sys.stderr.write(f"Error: The machine of --head is gone ({text}). Run the same command again on each.\n")
+        sys.stderr.write("error: Not all machines have come within ten minutes. Run the same command on each.\n")
+    except RendezvousError:
+        again = "Run the same command again on each, train with --resume"
+        sys.stderr.write(f"error: The machine of --head is gone, or the way to it. {again}.\n")
     except SignalException as error:
         return 128 + int(error.sigval)
     else:
