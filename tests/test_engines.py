@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 import tempfile
@@ -245,12 +246,16 @@ def test_a_bucket_without_permission_is_one_line(
         ask = urllib.request.Request(f"{address}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
         urllib.request.urlopen(ask).close()
         for words in (
-            [str(store), "-o", f"{closed}/v/", "--engine", "ray"],
-            [f"{closed}/g", "-o", f"{tmp_path}/v/"],
+            ["embed", str(store), "-o", f"{closed}/v/", "--engine", "ray"],
+            ["embed", f"{closed}/g", "-o", f"{tmp_path}/v/"],
+            ["cluster", f"{closed}/v/", "-k", "2", "--engine", "local", "-o", f"{tmp_path}/c/"],
+            ["report", f"{closed}/v/", "--graph", str(store), "--engine", "local", "-o", f"{tmp_path}/r.html"],
+            ["convert", f"{closed}/edges/*.parquet", f"{tmp_path}/g"],
         ):
-            code, _, err = run("embed", *words, "-q")
-            assert code == 1 and "ACCESS_DENIED" in err and "credentials" in err and err.count("\n") == 1, err
-    assert not (tmp_path / "v").exists()
+            code, _, err = run(*words, "-q")
+            assert code == 1 and re.search("ACCESS_DENIED|ACCESS_KEY", err) and "credentials" in err, err
+            assert err.count("\n") == 1, err
+    assert not list(tmp_path.iterdir())
 
 
 def test_encoding_goes_on_after_a_kill_and_uses_what_is_done(store: Path, tmp_path: Path) -> None:
