@@ -108,7 +108,7 @@ def test_the_report_of_cora_answers_mouse_keys_and_search(browser: Any, cora: Pa
     plot.send_keys("0")
     plot.send_keys("+", Keys.ARROW_RIGHT, Keys.ENTER)
     wait_for(browser, "map.selected >= 0")
-    assert browser.execute_script("return map.plot.get('cameraDistance')") != before
+    wait_for(browser, f"map.plot.get('cameraDistance') !== {before}")  # the zoom is drawn when the page gets to it
     browser.execute_script(
         "setTheme('dark'); selectNode(-1); $('search').value = ''; $('feature-field').hidden = true;"
         "document.activeElement.blur(); $('colour').value = 'cluster'; colourBy('cluster'); wholeMap()"
