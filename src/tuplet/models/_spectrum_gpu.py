@@ -217,10 +217,10 @@ def spectra_on_device(
     found = []
     try:
         with full_memory_told():
-            x = DeviceFeatures(graph.x, device)
+            x, lengths = DeviceFeatures(graph.x, device), before()
             for i, (one, width) in enumerate(zip(filters, widths)):
                 name = f"{step_name(i)}-{width}"
-                rows = DeviceRows(name, graph, one, weights, before(), x, steps, partial(tick, i))
+                rows = DeviceRows(name, graph, one, weights, lengths, x, steps, partial(tick, i))
                 found.append(fit_in_steps(rows, width, balance=balance, seed=seed))
     except MemoryError:
         log.warning("the memory of %s is full: filtering by blocks", device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from tuplet.bench.report.reasons import RIVALS
+from tuplet.bench.report.reasons import RIVALS, WHERE
 from tuplet.bench.report.tables import Group, is_trial, spec_name
 from tuplet.bench.rows import Row
 from tuplet.bench.tune import FINALISTS, SEEDS_EACH, SETTINGS
@@ -13,7 +13,7 @@ from tuplet.models.registry import default_method, own_methods
 
 GRAPHS = ("acm", "dblp", "cora", "citeseer", "pubmed", "amazon-photo", "coauthor-cs", "coauthor-phy")
 TASKS = {"clustering": "accuracy", "classification": "accuracy", "links": "auc"}
-TITLES = {"clustering": "Clusters", "classification": "Classes", "links": "Links"}
+TITLES = {task: WHERE[task].capitalize() for task in TASKS}
 # the name of a spec -> its block, and what it says behind the method's name
 BLOCKS: Mapping[str, tuple[str, str]] = {
     "as-printed": ("a", ""),
