@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=16)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--kill", type=float, default=0)
-    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="leave the graph for a next run")
     options = parser.parse_args()
     n, place = int(options.nodes), options.folder / f"{options.nodes:g}x{options.features}"
     begun = time.monotonic()
@@ -100,6 +100,8 @@ def main() -> None:
     words = [sys.executable, "-m", "tuplet.cli", "embed", str(place / "store"), "-o", f"{place / 'vectors'}/"]
     words += ["-k", str(options.clusters), "--dtype", "float16", "--device", options.device]
     words += ["--memory", options.memory, "--checkpoint", str(place / "steps")] if options.memory else []
+    for left in ("steps", "vectors"):  # of an earlier run with --keep
+        shutil.rmtree(place / left, ignore_errors=True)
     seconds, code = embed(words, options.kill)
     row = {
         "nodes": n,

@@ -19,7 +19,7 @@ from tuplet.metrics import accuracy
 from tuplet.models._choose_k import Candidate, Choice
 from tuplet.models._edge_groups import EdgeGroups
 from tuplet.models._self_labels import confident
-from tuplet.models._spectrum import filtered_rows, fit_spectrum, rarity
+from tuplet.models._spectrum import _widening, filtered_rows, fit_spectrum, rarity
 from tuplet.models.selfdmat import SelfDMAT
 from tuplet.training.encoder import layer_sizes
 
@@ -45,6 +45,20 @@ def test_rows_have_unit_length_and_three_parts(blocks: Graph) -> None:
     assert z.shape[1] == 2 * 3 + 4 + model.near_.right.shape[1]
     for columns, length in ((slice(0, 6), 1 / 3), (slice(6, 10), 2 / 3), (slice(10, None), 2 / 3)):
         np.testing.assert_allclose(np.linalg.norm(z[:, columns], axis=1), length, atol=1e-4)
+
+
+def test_columns_of_the_detail_are_as_wide_as_their_spread_to_a_power(blocks: Graph) -> None:
+    rows = filtered_rows(blocks, GraphFilter(ppr(0.2)), rarity(blocks.x))
+    spectrum, projected = fit_spectrum(rows, 12, balance=True)
+    plain = projected - projected.mean(axis=0)
+    wide = plain * (plain.std(axis=0) / plain.std(axis=0).max()) ** -0.25
+    expected = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    np.testing.assert_allclose(spectrum.detail(projected), expected, atol=1e-4)
+
+
+def test_columns_without_spread_stay_as_they_are() -> None:
+    assert np.array_equal(_widening(np.zeros(3, np.float32)), np.ones(3))
+    assert np.isfinite(_widening(np.array([1, 1e-12, -1e-9], np.float32))).all()
 
 
 def test_transform_of_the_training_graph_is_the_embedding_and_new_graphs_are_taken(blocks: Graph) -> None:

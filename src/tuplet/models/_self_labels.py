@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,43 +13,52 @@ from tuplet.rows.blocks import over_blocks, summed
 from tuplet.rows.lloyd import Clusters, margins
 
 
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """Round Gaussians of one variance, one for each of k groups: `centres` (k, d), twice the variance, log shares."""
+
+    centres: NDArray[np.float32]
+    doubled: float
+    log_shares: NDArray[np.float64]
+
+    @classmethod
+    def measured(cls, rows: Any, labels: NDArray[np.int64], k: int) -> Gaussians:
+        """Those of the rows (n, d) with the `labels` (n,)."""
+        (n, d), centres = rows.shape, group_means(rows, labels, k)
+
+        def own(block: slice) -> Any:
+            distances = _distances(rows[block], centres)
+            return np.take_along_axis(distances, labels[block, None], 1).sum(dtype=np.float64)
+
+        variance = float(summed(own, n, max(d, k), (), maps=[rows])) / int(n * d)
+        shares = np.maximum(np.bincount(labels, minlength=k), 1e-9) / n
+        return cls(centres, max(2 * variance, 1e-12), np.log(shares))
+
+    def beliefs(self, rows: Any) -> NDArray[Any]:
+        """The log likelihood (b, k) of each group for rows (b, d), up to a number for each row."""
+        found: NDArray[Any] = self.log_shares - _distances(rows, self.centres) / self.doubled
+        return found
+
+
 def of_any_size(rows: NDArray[np.float32], found: Clusters, *, steps: int = 30) -> Clusters:
     """Clusters that go on from those of K-Means, which prefers groups of one size, to groups of any size.
 
-    Round Gaussians of one variance v and of shares p_c: each row goes to the centre with the least
-    |x - c|^2 / 2v - log p_c, then v, p and the centres are measured again, until no row moves.
+    Each row goes to the likeliest of the clusters' `Gaussians`, which are then measured again, until no row moves.
     """
     labels, k = found.labels, len(found.centres)
     for _ in range(steps):
-        centres, counts = group_means(rows, labels, k), np.bincount(labels, minlength=k)
-        doubled = max(2 * _variance(rows, centres, labels), 1e-12)
-        moved = _likeliest(rows, centres, doubled, np.log(np.maximum(counts, 1e-9) / len(labels)))
+        moved = _likeliest(rows, Gaussians.measured(rows, labels, k))
         if np.array_equal(moved, labels):
             break
         labels = moved
     return Clusters(labels, group_means(rows, labels, k))
 
 
-def _variance(rows: Any, centres: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Mean squared distance to the own centre, a column."""
-    (n, d), k = rows.shape, len(centres)
-
-    def own(block: slice) -> Any:
-        distances = _distances(rows[block], centres)
-        return np.take_along_axis(distances, labels[block, None], 1).sum(dtype=np.float64)
-
-    total = float(summed(own, n, max(d, k), (), maps=[rows]))
-    return total / int(n * d)
-
-
-def _likeliest(rows: Any, centres: NDArray[np.float32], doubled: float, log_shares: Any) -> NDArray[np.int64]:
-    """For each row the centre with the least |x - c|^2 / 2v - log p_c."""
-
-    def some(block: slice) -> Any:
-        return (_distances(rows[block], centres) / doubled - log_shares).argmin(axis=1)
-
-    (n, d), k = rows.shape, len(centres)
-    return np.concatenate([part for _, part in over_blocks(some, n, max(d, k), maps=[rows])])
+def _likeliest(rows: Any, model: Gaussians) -> NDArray[np.int64]:
+    """The likeliest group of each row (n,)."""
+    (n, d), k = rows.shape, len(model.centres)
+    parts = over_blocks(lambda block: model.beliefs(rows[block]).argmax(axis=1), n, max(d, k), maps=[rows])
+    return np.concatenate([part for _, part in parts])
 
 
 def _distances(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -66,21 +75,14 @@ def group_means(rows: NDArray[np.float32], labels: NDArray[np.int64], k: int) ->
     array([[2.],
            [5.]], dtype=float32)
     """
-    return means_of(lambda block: rows[block], rows.shape[1], labels, k, maps=[rows])
-
-
-def means_of(
-    rows_of: Callable[[slice], Any], d: int, labels: NDArray[np.int64], k: int, *, maps: Sequence[Any] = ()
-) -> NDArray[np.float32]:
-    """The same for rows (n, d) that `rows_of` gives block by block."""
 
     def sums(block: slice) -> Any:
-        rows, some = rows_of(block), labels[block]
+        some = labels[block]
         one_hot = sp.csr_array((np.ones(len(some), np.float32), (some, np.arange(len(some)))), (k, len(some)))
-        return one_hot @ rows
+        return one_hot @ rows[block]
 
-    counts = np.bincount(labels, minlength=k)[:, None]
-    total = summed(sums, len(labels), max(d, k), (k, d), maps=maps)
+    d, counts = rows.shape[1], np.bincount(labels, minlength=k)[:, None]
+    total = summed(sums, len(labels), max(d, k), (k, d), maps=[rows])
     means: NDArray[np.float32] = (total / np.maximum(counts, 1)).astype(np.float32)
     return means
 

@@ -79,11 +79,11 @@ class Work:
             tick(i, 1.0)
         return found
 
-    def kept(self, name: str, rows: Any, shape: tuple[int, int], source: Any) -> Any:
-        """`rows`, made block by block out of `source`, as a memory map."""
+    def kept(self, name: str, some: Callable[[slice], Any], shape: tuple[int, int], source: Any) -> Any:
+        """What `some` makes of the blocks of `source`, as a memory map."""
 
         def write(path: Path) -> None:
-            written(path, lambda block: rows[block], shape, source.shape[1], maps=[source])
+            written(path, some, shape, source.shape[1], maps=[source])
 
         return self.rest.rows(name, write)
 
@@ -102,7 +102,7 @@ class Work:
                 progress("vectors", part)
 
         found = self.rest.rows("vectors", lambda path: written(path, some, shape, width, maps=maps, tick=tick))
-        self.rest.drop("groups")
+        self.rest.drop("groups", "learned")
         return found
 
 

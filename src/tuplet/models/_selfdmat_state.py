@@ -1,10 +1,12 @@
-"""What a saved SelfDMAT holds: two spectra, the encoder, the means of the groups, the turn; and the way back."""
+"""What a saved SelfDMAT holds: two spectra, the encoder, the turn; and the way back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tuplet._check import check_number
 from tuplet.models._spectrum import Spectrum
@@ -20,7 +22,7 @@ _SPECTRA = ("far", "near")
 
 def state_of(model: SelfDMAT) -> tuple[dict[str, Any], dict[str, Any]]:
     """Plain values and arrays of a fitted model."""
-    arrays: dict[str, Any] = {"rarity": model.rarity_, "centres": model.centres_, "turn": model.turn_}
+    arrays: dict[str, Any] = {"rarity": model.rarity_, "turn": model.turn_}
     numbers: dict[str, float] = {}
     for name, spectrum in zip(_SPECTRA, (model.far_, model.near_)):
         for part in fields(Spectrum):
@@ -42,10 +44,12 @@ def fill_from(model: SelfDMAT, values: Mapping[str, Any], arrays: Mapping[str, A
     model.encoder_ = filled_encoder(values["layers"], encoder)
     numbers = {name: check_number(name, value) for name, value in values["numbers"].items()}
     known = {name: t.numpy() for name, t in arrays.items()} | numbers
+    for name in _SPECTRA:  # files of 0.1 have no such factors
+        known.setdefault(f"{name}.widen", np.ones(len(known[f"{name}.centre"]), np.float32))
     model.far_, model.near_ = (
         Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)}) for name in _SPECTRA
     )
-    model.rarity_, model.centres_, model.turn_ = known["rarity"], known["centres"], known["turn"]
+    model.rarity_, model.turn_ = known["rarity"], known["turn"]
     model.n_features_in_, model.n_clusters_ = len(model.rarity_), int(values["n_clusters"])
     _check_sizes(model)
     model.history_ = History.from_dict(values["history"])
@@ -58,7 +62,7 @@ def _check_sizes(model: SelfDMAT) -> None:
         if (
             f != model.n_features_in_
             or spectrum.turn.shape != (d, d)
-            or {spectrum.centre.shape, spectrum.mass.shape} != {(d,)}
+            or {spectrum.centre.shape, spectrum.mass.shape, spectrum.widen.shape} != {(d,)}
         ):
             raise ValueError("spectra of the wrong shape")
     sizes, turn = layer_sizes(model.encoder_), model.turn_.shape

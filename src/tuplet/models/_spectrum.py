@@ -27,6 +27,8 @@ from tuplet.rows.unit import scale_rows
 
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this
+_SPREAD = 0.75  # the columns of the detail are as wide as their singular values to this power
+_LEAST_SPREAD = 1e-3  # of the widest column: narrower ones count as this
 
 
 def rarity(x: Any) -> Floats:
@@ -148,11 +150,12 @@ class Spectrum:
 
     `right` (f, d): singular vectors; `centre` (d,): the mean row; `mass` (d,): the sum of the rows, and `least` and
     `typical` similarities to it; `turn` (d, d): from balanced rows to their principal directions, the first one
-    lowered to the length of the second.
+    lowered to the length of the second; `widen` (d,): factors of the columns of the detail.
     """
 
     right: Floats
     centre: Floats
+    widen: Floats
     mass: Floats
     least: float
     typical: float
@@ -174,9 +177,9 @@ class Spectrum:
         return projected
 
     def detail(self, projected: Floats) -> Floats:
-        """Unit rows (n, d) around their mean: what tells neighbours from strangers."""
+        """Unit rows (n, d) around their mean, narrow columns widened: what tells neighbours from strangers."""
         n, d = projected.shape
-        return gathered(lambda block: scale_rows(projected[block] - self.centre), (n, d), d)
+        return gathered(lambda block: scale_rows((projected[block] - self.centre) * self.widen), (n, d), d)
 
     def groups(self, projected: Floats, columns: int) -> Floats:
         """Unit rows (n, columns) in which dense groups stand apart, whatever their size."""
@@ -241,20 +244,35 @@ def spectrum_of(right: Floats, projected: Floats, *, balance: bool) -> Spectrum:
     def total(function: Callable[[Floats], Any], *shape: int) -> Floats:
         return summed(lambda block: function(projected[block]), n, d, shape, maps=maps).astype(np.float32)
 
-    centre = total(lambda rows: rows.sum(axis=0, dtype=np.float64), d)
-    mass = centre if balance else np.zeros(d, np.float32)
+    def moments(rows: Floats) -> Any:
+        return np.array([rows.sum(axis=0, dtype=np.float64), np.square(rows).sum(axis=0, dtype=np.float64)])
+
+    mass, squares = total(moments, 2, d)
+    centre = mass / np.float32(n)
+    mass = mass if balance else np.zeros(d, np.float32)
     similar = gathered(lambda block: (projected[block] @ mass)[:, None], (n, 1), d, maps=maps)[:, 0]
     typical = float(similar.mean(dtype=np.float64))
     balance = balance and typical > 0
     least = _LEAST_MASS * float(np.median(similar)) if balance else 0.0
     least, typical = (max(least, 1e-6 * typical), typical) if balance else (0.0, 0.0)
-    found = Spectrum(right, centre / np.float32(n), mass, least, typical, np.eye(d, dtype=np.float32))
+    widen = _widening(squares / n - np.square(centre))
+    found = Spectrum(right, centre, widen, mass, least, typical, np.eye(d, dtype=np.float32))
 
     def products(rows: Floats) -> Any:
         balanced = rows * found.balance(rows)[:, None]
         return balanced.T @ balanced
 
     return replace(found, turn=_principal(total(products, d, d)))
+
+
+def _widening(variances: Floats) -> Floats:
+    """Factors (d,) that make the spread of each column what it is to the power `_SPREAD`; 1 for the widest."""
+    spread = np.sqrt(variances.clip(min=0))
+    widest = spread.max(initial=0)
+    if widest == 0:
+        return np.ones_like(spread)
+    found: Floats = (spread / widest).clip(min=_LEAST_SPREAD) ** np.float32(_SPREAD - 1)
+    return found
 
 
 def _principal(gram: Floats) -> Floats:

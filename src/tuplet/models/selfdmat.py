@@ -3,9 +3,10 @@
     far rows (long filter) -> columns -> K-Means, groups of any size: a label for most nodes | groups
     near rows (short filter) -> columns -> encoder, DMAT loss on those labels                | learned
     near rows -> centred columns                                                             | detail
-    vector = groups, learned and detail side by side; a node's label is the nearest mean of the learned part
+    vector = groups, learned and detail side by side
 
-The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them.
+The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them. Before the
+training the labels are made to agree with the edges, and once more after it, when the learned rows say theirs.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.metrics import modularity
+from tuplet.models._agreement import Beliefs, agreed
 from tuplet.models._choose_k import choose_groups
 from tuplet.models._cost import FitEstimate, fit_cost
-from tuplet.models._self_labels import confident, means_of, of_any_size
+from tuplet.models._self_labels import confident, group_means, of_any_size
 from tuplet.models._selfdmat_disk import Work, work_of
 from tuplet.models._selfdmat_state import fill_from, state_of
 from tuplet.models._spectrum import (
@@ -121,7 +123,7 @@ class SelfDMAT(NodeEstimator):
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
-        part_weights: tuple[float, float, float] = (0.5, 0.5, 1.0),
+        part_weights: tuple[float, float, float] = (0.4, 0.4, 1.0),
         dim: int | None = None,
         n_init: int = 50,
         memory: int | str | None = None,
@@ -192,7 +194,9 @@ class SelfDMAT(NodeEstimator):
         groups = self._groups(far_rows, work)
         found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
         found = of_any_size(groups, found)
-        labels = confident(groups, found.labels, found.centres, self.share)
+        self._judge(graph, found.labels)
+        proposed = agreed(graph, Beliefs.measured((groups, found.labels), k=k), found.labels)
+        labels = confident(groups, proposed, group_means(groups, proposed, k), self.share)
         learn_from: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
         learn_from = learn_from[:] if work is None else learn_from
         self.encoder_ = make_encoder(learn_from.shape[1], self.layers, self.seed)
@@ -205,10 +209,8 @@ class SelfDMAT(NodeEstimator):
             device=self.device,
             progress=progress,
         )
-
-        self._place(near_rows, found.labels)
+        self.labels_ = self._agreed(graph, groups, near_rows, proposed, work)
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
-        self._judge(graph, found.labels)
 
     def _spectra(self, graph: Graph, work: Work | None, progress: Progress | None) -> tuple[Rows, Rows]:
         """The spectra of both filters, and the rows (n, d) projected on them."""
@@ -264,19 +266,23 @@ class SelfDMAT(NodeEstimator):
     def _groups(self, far_rows: Rows, work: Work | None) -> Rows:
         """The rows (n, 2k) in which the groups are sought."""
         groups = GroupRows(self.far_, far_rows, 2 * self.n_clusters_)
-        return groups[:] if work is None else work.kept("groups", groups, groups.shape, far_rows)
+        return groups[:] if work is None else work.kept("groups", groups.__getitem__, groups.shape, far_rows)
 
-    def _place(self, near_rows: Rows, found: Labels) -> None:
-        """The means of the groups in the learned part, and each node's nearest."""
-        n, width = near_rows.shape
+    def _agreed(self, graph: Graph, groups: Rows, near_rows: Rows, proposed: Labels, work: Work | None) -> Labels:
+        """The label of each node (n,): what the rows of the groups, the learned rows and the edges agree on."""
+        (n, width), k, size = near_rows.shape, self.n_clusters_, layer_sizes(self.encoder_)[-1]
 
-        def learned(block: slice) -> Rows:
+        def some(block: slice) -> Rows:
             return self._learned(near_rows[block])
 
-        size = layer_sizes(self.encoder_)[-1]
-        self.centres_ = means_of(learned, size, found, self.n_clusters_, maps=[near_rows])
-        near = over_blocks(lambda block: nearest_centre(learned(block), self.centres_), n, width, maps=[near_rows])
-        self.labels_ = np.concatenate([part for _, part in near])
+        if work is None:
+            learned = gathered(some, (n, size), width)
+        else:
+            learned = work.kept("learned", some, (n, size), near_rows)
+        centres = group_means(learned, proposed, k)
+        parts = over_blocks(lambda block: nearest_centre(learned[block], centres), n, max(size, k), maps=[learned])
+        labels = np.concatenate([part for _, part in parts])
+        return agreed(graph, Beliefs.measured((groups, proposed), (learned, labels), k=k), labels)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
