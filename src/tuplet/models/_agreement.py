@@ -40,9 +40,9 @@ class Beliefs:
     sources: Sequence[tuple[Gaussians, Any]]
 
     @classmethod
-    def measured(cls, *sources: tuple[Any, Labels], k: int) -> Beliefs:
-        """With the Gaussians of k groups that rows and labels, pair by pair, give."""
-        return cls([(Gaussians.measured(rows, labels, k), rows) for rows, labels in sources])
+    def measured(cls, labels: Labels, k: int, *sources: Any) -> Beliefs:
+        """With the Gaussians of the k groups that `labels` (n,) make of the rows of each source."""
+        return cls([(Gaussians.measured(rows, labels, k), rows) for rows in sources])
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -46,9 +46,9 @@ from tuplet.models._spectrum import (
 )
 from tuplet.models._spectrum_gpu import spectra_on_device
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
-from tuplet.rows.blocks import gathered, over_blocks, summed
+from tuplet.rows.blocks import gathered, summed
 from tuplet.rows.kmeans import kmeans
-from tuplet.rows.lloyd import Labels, nearest_centre
+from tuplet.rows.lloyd import Labels
 from tuplet.rows.svd import signed_right
 from tuplet.rows.unit import scale_rows
 from tuplet.training.batches import pick_device
@@ -195,7 +195,7 @@ class SelfDMAT(NodeEstimator):
         found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
         found = of_any_size(groups, found)
         self._judge(graph, found.labels)
-        proposed = agreed(graph, Beliefs.measured((groups, found.labels), k=k), found.labels)
+        proposed = agreed(graph, Beliefs.measured(found.labels, k, groups), found.labels)
         labels = confident(groups, proposed, group_means(groups, proposed, k), self.share)
         learn_from: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
         learn_from = learn_from[:] if work is None else learn_from
@@ -279,10 +279,7 @@ class SelfDMAT(NodeEstimator):
             learned = gathered(some, (n, size), width)
         else:
             learned = work.kept("learned", some, (n, size), near_rows)
-        centres = group_means(learned, proposed, k)
-        parts = over_blocks(lambda block: nearest_centre(learned[block], centres), n, max(size, k), maps=[learned])
-        labels = np.concatenate([part for _, part in parts])
-        return agreed(graph, Beliefs.measured((groups, proposed), (learned, labels), k=k), labels)
+        return agreed(graph, Beliefs.measured(proposed, k, groups, learned), proposed)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
