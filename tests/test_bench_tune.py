@@ -155,7 +155,7 @@ def test_committed_results_hold_no_trial_seed() -> None:
             assert all(int(row["seed"]) < 100 for row in read_rows(file)), file.name
 
 
-@pytest.mark.parametrize("kind", ["", "-labels"])
+@pytest.mark.parametrize("kind", ["", "-labels", "-start"])
 def test_committed_choices_are_those_of_the_committed_trials(kind: str) -> None:
     chosen = ROOT / f"benchmarks/blocks/chosen{kind}.toml"
     if not chosen.is_file():
