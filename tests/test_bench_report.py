@@ -156,6 +156,25 @@ def test_blocks_are_kept_apart_and_named(tmp_path: Path, published: Path) -> Non
     )  # ACM
 
 
+def test_a_second_line_of_ours_stands_beside_the_first_and_judges_too(tmp_path: Path, published: Path) -> None:
+    split = {"evaluate": {"split": "protocol"}}
+
+    def runs(spec: str, first: float, method: str = "DMAT-i") -> list[dict[str, Any]]:
+        return [
+            row(spec=spec, method=method, seed=s, settings=split, metrics={"accuracy": first + s / 10})
+            for s in range(10)
+        ]
+
+    rows = [*runs("tuned:0", 70.0), *runs("tuned-start:0", 74.0), *runs("tuned:0", 72.0, "DGI")]
+    text = report(written(tmp_path, rows), published=published)
+    assert "| (b) DMAT-i against it | (b) DMAT-i from its filter against it |" in text
+    second = next(line for line in text.splitlines() if line.startswith("| (b) DMAT-i from its filter, tuned with"))
+    rival = next(line for line in text.splitlines() if line.startswith("| (b) DGI"))
+    assert second.endswith("| 0 wins, 0 ties, 1 loss |  |")
+    assert rival.endswith("| 0 wins, 0 ties, 1 loss | 1 win, 0 ties, 0 losses |")
+    assert "## Tuned by the protocol: DMAT-i from its filter" in text
+
+
 STOPPED = "TimeoutError: stopped after 60 s with 4% of train done: about 50 minutes of CPU time a fit"
 
 
@@ -297,6 +316,7 @@ def test_sensitivity_is_the_mean_over_the_trials_with_a_value() -> None:
         row(
             graph,
             seed=100,
+            spec="tuned:0",
             settings={"alpha": a, "lr": lr, "r": 1},
             metrics={"val_accuracy": base + 4 * (a > 0.2) + lr},
         )
@@ -304,8 +324,9 @@ def test_sensitivity_is_the_mean_over_the_trials_with_a_value() -> None:
         for a in (0.1, 0.3)
         for lr in (0, 1)
     ]
-    other = [row(seed=101, settings={"alpha": 9}, metrics={"val_accuracy": 0.0}), row(metrics={"accuracy": 1.0})]
-    found = effects([*trials, *other], "clustering", "DMAT-i")
+    unlike = {"settings": {"alpha": 9}, "metrics": {"val_accuracy": 0.0}}  # a finalist's seed, another line's trial
+    other = [row(seed=101, spec="tuned:0", **unlike), row(seed=100, spec="tuned-start:0", **unlike)]
+    found = effects([*trials, *other, row(metrics={"accuracy": 1.0})], "clustering", "DMAT-i", "tuned")
     assert set(found) == {"alpha", "lr"}  # r has one value
     assert {v: mean for v, (mean, _, _) in found["alpha"].items()} == pytest.approx({"0.1": -2.0, "0.3": 2.0})
     assert {v: n for v, (_, _, n) in found["lr"].items()} == {"0": 4, "1": 4}

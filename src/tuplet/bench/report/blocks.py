@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from tuplet.bench.report.legend import ABOUT, BLOCKS, GRAPHS, TASKS, TITLES, TUNED, cost_of_block, tuning_budget
+from tuplet.bench.report.legend import ABOUT, BLOCKS, GRAPHS, OURS, TASKS, TITLES, TUNED, cost_of_block, tuning_budget
 from tuplet.bench.report.published import Cell, Number
 from tuplet.bench.report.reasons import RIVALS, Reason, Reasons, coverage, reason_lines
 from tuplet.bench.report.statistics import critical_difference, mean_ranks, paired_verdict, tally, verdict
@@ -19,7 +19,6 @@ from tuplet.metrics import LABEL_SCORES
 from tuplet.plots import dataset_title
 
 PAIRED = ("classification", "links")  # there a seed is a split, the same for every method
-OURS = ("b", TUNED)
 CHOSEN = dict.fromkeys(("clustering", "classification"), ", tuned with labels") | {"links": ", tuned on edges"}
 
 
@@ -53,7 +52,7 @@ def lines_of(groups: Sequence[Group], task: str) -> list[MethodLine]:
     for g in groups:
         if g.task == task and g.spec in BLOCKS and g.dataset in GRAPHS:
             block, behind = BLOCKS[g.spec]
-            behind = CHOSEN[task] if block == "b" else behind
+            behind += CHOSEN[task] if block == "b" else ""
             name = g.method + (" (training nodes)" if g.usage == "train" else "") + behind
             found.setdefault((block, name, g.spec, g.method, g.usage), {})[g.dataset] = g
     rivals = dict.fromkeys(g.method for g in groups if g.spec == RIVALS) if found else {}
@@ -98,19 +97,16 @@ def _task_parts(
     metric = TASKS[task]
     paper = {g: numbers[c] for g in GRAPHS if (c := (task, g, TUNED, "all", metric)) in numbers}
     empty = {line.title: _empty(task, line, metric, reasons) for line in lines}
-    body = [_row(task, line, lines, metric, paper, empty[line.title]) for line in lines]
+    judges = _judges(lines)
+    body = [_row(task, line, judges, metric, paper, empty[line.title]) for line in lines]
     if paper:
         means = f"{fmean(n.mean for n in paper.values()):.2f}" if len(paper) == len(GRAPHS) else ""
         body.append(
-            [f"the paper's {TUNED}", *(f"{paper[g].mean:.2f}" if g in paper else "-" for g in GRAPHS), means, "", ""]
+            [f"the paper's {TUNED}", *(f"{paper[g].mean:.2f}" if g in paper else "-" for g in GRAPHS), means, ""]
         )
-    columns = [
-        "block and method",
-        *map(dataset_title, GRAPHS),
-        "mean",
-        "against the paper's DMAT-i",
-        "(b) DMAT-i against it",
-    ]
+        body[-1] += [""] * len(judges)
+    columns = ["block and method", *map(dataset_title, GRAPHS), "mean", f"against the paper's {TUNED}"]
+    columns += [f"(b) {TUNED}{BLOCKS[judge.spec][1]} against it" for judge in judges]
     title = f"### {TITLES[task]}: {'AUC' if metric == 'auc' else metric}"
     parts = [title, markdown_table(columns, body), _runs(lines)]
     parts += [part for part in (coverage(task, metric, RIVALS, reasons, numbers), _reason_list(empty)) if part]
@@ -134,7 +130,7 @@ def _reason_list(empty: Mapping[str, Mapping[str, Reason]]) -> str:
 def _row(
     task: str,
     line: MethodLine,
-    lines: Sequence[MethodLine],
+    judges: Sequence[MethodLine],
     metric: str,
     paper: Mapping[str, Number],
     empty: Mapping[str, Reason],
@@ -144,21 +140,26 @@ def _row(
     mean = f"{fmean(n.mean for n in mine.values()):.2f}" if len(mine) == len(GRAPHS) else ""
     both = [g for g in GRAPHS if g in mine and g in paper]
     theirs = tally(verdict(mine[g], paper[g], metric) for g in both) if both else ""
-    return [line.title, *cells, mean, _short(theirs), _short(_against(task, line, lines, metric))]
+    ours = [_against(task, line, judge, metric) for judge in judges]
+    return [line.title, *cells, mean, *map(_short, [theirs, *ours])]
 
 
 def _short(text: str) -> str:
     return text.replace(" with a single run, not tested", " not tested")
 
 
-def _against(task: str, line: MethodLine, lines: Sequence[MethodLine], metric: str) -> str:
-    """Wins, ties and losses of tuned DMAT-i against a line, graph by graph."""
-    first = next((one for one in lines if (one.block, one.method, one.usage) == (*OURS, "all")), None)
-    if first is None or first is line:
+def _judges(lines: Sequence[MethodLine]) -> list[MethodLine]:
+    """Our own lines of block (b) that have rows."""
+    return [one for spec in OURS for one in lines if (one.spec, one.method, one.usage) == (spec, TUNED, "all")]
+
+
+def _against(task: str, line: MethodLine, judge: MethodLine, metric: str) -> str:
+    """Wins, ties and losses of a tuned line of ours against a line, graph by graph."""
+    if judge is line:
         return ""
     found = []
     for graph in GRAPHS:
-        a, b = first.groups.get(graph), line.groups.get(graph)
+        a, b = judge.groups.get(graph), line.groups.get(graph)
         if a is None or b is None:
             continue
         x, y = a.number(metric), b.number(metric)

@@ -10,7 +10,7 @@ from tuplet import plots
 from tuplet.bench.recipes import estimator_settings, recipe_settings
 from tuplet.bench.report.ablations import gaps, is_ablation, step_lines, untrained
 from tuplet.bench.report.blocks import lines_of, ranked
-from tuplet.bench.report.legend import GRAPHS, TASKS
+from tuplet.bench.report.legend import GRAPHS, OURS, TASKS
 from tuplet.bench.report.published import Cell, Number, read_published
 from tuplet.bench.report.reasons import short_reason
 from tuplet.bench.report.sensitivity import effect_lines
@@ -24,6 +24,7 @@ RANKS = {
     "classification": "Classification accuracy, mean rank over eight graphs",
     "links": "AUC of links, mean rank over eight graphs",
 }
+SENSITIVITY = {f"sensitivity{spec.removeprefix(OURS[0])}.png": spec for spec in OURS}
 NAMES = {
     "clustering": "map-cora.png",
     "tau0": "tau0.png",
@@ -69,14 +70,15 @@ def rank_figures(groups: Sequence[Group]) -> list[str]:
 
 def ablation_figures(rows: Sequence[Row]) -> list[str]:
     """The files of the figures on sensitivity and ablations, where there are rows for them."""
-    drawn = {"sensitivity.png": effect_lines(rows), "ablations.png": gaps(rows), "steps.png": step_lines(rows)}
+    drawn: dict[str, Any] = {name: effect_lines(rows, spec) for name, spec in SENSITIVITY.items()}
+    drawn |= {"ablations.png": gaps(rows), "steps.png": step_lines(rows)}
     return [name for name, lines in drawn.items() if lines]
 
 
 def _ablations(rows: Sequence[Row], place: Path) -> list[Path]:
     names = ablation_figures(rows)
-    if "sensitivity.png" in names:
-        plots.effect_panels(effect_lines(rows), path=place / "sensitivity.png")
+    for name in [name for name in names if name in SENSITIVITY]:
+        plots.effect_panels(effect_lines(rows, SENSITIVITY[name]), path=place / name)
     if "ablations.png" in names:
         plots.change_strips({k: v for k, v in gaps(rows).items() if k != "defaults"}, path=place / "ablations.png")
     if "steps.png" in names:

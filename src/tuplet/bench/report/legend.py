@@ -21,12 +21,14 @@ BLOCKS: Mapping[str, tuple[str, str]] = {
     "printed-adam": ("a", ", with unit rows and Adam"),
     "printed-short": ("a", ", with unit rows and 200 steps"),
     "tuned": ("b", ""),
+    "tuned-start": ("b", " from its filter"),
     "tuned-labels": ("b", ""),
     "defaults": ("c", ""),
     "one-setting": ("c", ""),
     "one-setting-s2cag": ("c", " without modularity (S2CAG)"),
     "released": ("d", ""),
 }
+OURS = ("tuned", "tuned-start")  # the specs of our own lines of block (b), which every line is held against
 ABOUT = {
     "a": "DMAT-i with the paper's table of hyper-parameters as printed; below it one thing changed",
     "b": "settings **chosen with labels** of validation nodes (or on validation edges), 40 fits; test seeds once",

@@ -37,6 +37,7 @@ from tuplet.plots import dataset_title
 TITLES = {
     "links": "Link prediction",
     "tuned": "Tuned by the protocol",
+    "tuned-start": "Tuned by the protocol: DMAT-i from its filter",
     "tuned-labels": "Tuned by the protocol: training nodes only",
     "as-printed": "The paper's settings as printed",
     "released": "Rivals as released",

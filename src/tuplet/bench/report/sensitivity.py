@@ -10,7 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from tuplet.bench.protocol import FIRST_TRIAL_SEED
-from tuplet.bench.report.tables import markdown_table
+from tuplet.bench.report.legend import BLOCKS, OURS
+from tuplet.bench.report.tables import markdown_table, spec_name
 from tuplet.bench.rows import Row
 from tuplet.bench.tune import OBJECTIVES
 from tuplet.models.registry import default_method
@@ -18,19 +19,15 @@ from tuplet.models.registry import default_method
 Effect = tuple[float, float, int]  # mean difference from the graph's mean, its standard error, trials
 
 
-def effects(rows: Iterable[Row], task: str, method: str) -> dict[str, dict[str, Effect]]:
-    """Setting -> value -> its effect on the objective in points, over the first trials of all graphs.
+def effects(rows: Iterable[Row], task: str, method: str, spec: str) -> dict[str, dict[str, Effect]]:
+    """Setting -> value -> its effect on the objective in points, over the first trials of a spec on all graphs.
 
     A score counts as its difference from the mean of its graph's trials. Settings with one value are left out.
     """
     by_graph: dict[str, list[tuple[Mapping[str, Any], float]]] = {}
     for row in rows:
-        wanted = (row["task"], row["method"], row["usage"], int(row["seed"])) == (
-            task,
-            method,
-            "all",
-            FIRST_TRIAL_SEED,
-        )
+        job = (row["task"], row["method"], row["usage"], spec_name(row), int(row["seed"]))
+        wanted = job == (task, method, "all", spec, FIRST_TRIAL_SEED)
         value = row.get("metrics", {}).get(OBJECTIVES[task]) if wanted else None
         if value is not None:
             by_graph.setdefault(row["dataset"], []).append((_flat(row["settings"]), float(value)))
@@ -55,23 +52,25 @@ def _effect(gaps: Sequence[float]) -> Effect:
 
 
 def sensitivity_section(rows: Sequence[Row]) -> list[str]:
-    """A table of settings and values by tasks, from the trials of our tuned method."""
-    method, lines = default_method(recipe=True), effect_lines(rows)
-    if not lines:
-        return []
-    tasks = list(dict.fromkeys(task for line in lines.values() for task in line))
-    table = [[name, *(_cell(line.get(task)) for task in tasks)] for name, line in lines.items()]
+    """A table of settings and values by tasks for each of our tuned lines, from its trials."""
+    parts = []
+    for spec in OURS:
+        lines = effect_lines(rows, spec)
+        tasks = list(dict.fromkeys(task for line in lines.values() for task in line))
+        table = [[name, *(_cell(line.get(task)) for task in tasks)] for name, line in lines.items()]
+        title = f"**{default_method(recipe=True)}{BLOCKS[spec][1]}**"
+        parts += [title, markdown_table(["setting", *tasks], table)] if lines else []
     about = (
-        f"From the {method} trials of block (b): each value's mean difference from the mean of its graph's trials, "
+        "From the trials of block (b): each value's mean difference from the mean of its graph's trials, "
         "in points on the validation part, ± its standard error; the other settings were drawn at random. Where a "
         "value is less than two errors from 0, the trials do not tell it from the others."
     )
-    return ["## Sensitivity, from the trials", about, markdown_table(["setting", *tasks], table)]
+    return ["## Sensitivity, from the trials", about, *parts] if parts else []
 
 
-def effect_lines(rows: Sequence[Row]) -> dict[str, dict[str, Effect]]:
-    """ "setting = value" -> task -> effect, for our tuned method; values in order."""
-    tasks = {task: effects(rows, task, default_method(recipe=True)) for task in OBJECTIVES}
+def effect_lines(rows: Sequence[Row], spec: str) -> dict[str, dict[str, Effect]]:
+    """ "setting = value" -> task -> effect, for our method as tuned by `spec`; values in order."""
+    tasks = {task: effects(rows, task, default_method(recipe=True), spec) for task in OBJECTIVES}
     lines = {}
     for name in dict.fromkeys(name for found in tasks.values() for name in found):
         values = {value for found in tasks.values() for value in found.get(name, {})}
