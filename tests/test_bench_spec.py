@@ -269,3 +269,11 @@ def test_the_key_of_a_job_is_that_of_its_row_and_tells_settings_apart() -> None:
         for lr in (1e-3, 1e-4)
     )
     assert one.key == row_key(new_row(one)) != other.key == row_key(new_row(other))
+
+
+def test_a_study_takes_the_settings_that_were_chosen_for_clustering(tmp_path: Path) -> None:
+    (tmp_path / "chosen.toml").write_text('["DMAT-i".cora.clustering]\nalpha = 0.4\n["DMAT-i".cora.links]\nalpha = 0.2\n')
+    spec = tmp_path / "spec.toml"
+    method = '[[methods]]\nname = "DMAT-i"\nsettings_from = "chosen.toml"\n'
+    spec.write_text(f'task = ["convergence", "links"]\ndatasets = ["cora"]\nseeds = 1\n{method}')
+    assert {job.task: job.settings["alpha"] for job in load_spec(spec).jobs()} == {"convergence": 0.4, "links": 0.2}

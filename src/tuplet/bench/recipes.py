@@ -50,6 +50,15 @@ def recipe_sources(
     return {name: _source(entry) for name, entry in _entries(dataset, task, method, usage).items()}
 
 
+def settings_task(task: str) -> str:
+    """The task whose settings `task` takes: the studies (convergence, tau0, hardness, ..) take those for clustering.
+
+    >>> settings_task("links"), settings_task("convergence")
+    ('links', 'clustering')
+    """
+    return task if task in RECIPE_TASKS else "clustering"
+
+
 def estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` without `evaluate` and `filter`, lists as tuples: keyword arguments for an estimator."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k not in ("evaluate", "filter")}
@@ -71,8 +80,7 @@ def _entries(dataset: str, task: str, method: str, usage: str) -> dict[str, Any]
     if dataset not in book:
         raise InputError(f"There is no recipe for {dataset!r}. There are recipes for: {', '.join(book)}.")
     block = book[dataset]
-    wanted = task if task in RECIPE_TASKS else "clustering"
-    inside = block.get(wanted, {})
+    inside = block.get(settings_task(task), {})
     shared = {name: value for name, value in block.items() if name not in RECIPE_TASKS}
     own = {name: value for name, value in inside.items() if _is_setting(name, value)}
     return merged(shared, own, inside.get(method, {}), inside.get(f"{method}:{usage}", {}))

@@ -9,7 +9,8 @@ seeds = 10
 name = "DMAT-i"
 recipe = true                    # start from the dataset's recipe for this task
 settings_from = "baselines.toml" # or from a table of another file: [METHOD], then [METHOD.dataset], [METHOD.task],
-                                 # [METHOD.dataset.task]; with usage "train", of ["METHOD:train"] if it is there
+                                 # [METHOD.dataset.task]; with usage "train", of ["METHOD:train"] if it is there;
+                                 # a study such as "convergence" takes what is there for clustering
 settings = { epochs = 5 }        # then these
 limit_s = 3600                   # a job that takes longer ends with an error
 [methods.per_dataset.acm]        # then these, for one dataset
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from tuplet._check import InputError, check_choice, check_int, check_number, is_there
-from tuplet.bench.recipes import merged, recipe_settings
+from tuplet.bench.recipes import merged, recipe_settings, settings_task
 from tuplet.bench.tasks import TASKS
 from tuplet.bench.toml_file import check_kind, check_names, read_toml
 from tuplet.models.registry import method_names
@@ -116,6 +117,7 @@ class Spec:
         of_dataset = check_kind(
             f"{file.name}: {dataset}", table.get(dataset, {}), dict, f"[{method['name']}.{dataset}]"
         )
+        task = settings_task(task)
         inner = of_dataset.get(task, {})
         if "space" in method and not inner:
             raise InputError(

@@ -100,7 +100,8 @@ def convergence_section(c: Comparison, groups: Sequence[Group]) -> list[str]:
     """Seconds of each method on each graph."""
     about = (
         "Seconds from features to vectors. The paper's were measured on another machine (NVIDIA V100); ours, and the "
-        f"limits that ended runs, on CPU cores shared with other work. {BY_RECIPE}, the length of training too."
+        f"limits that ended runs, on CPU cores. {OURS} from its filter with the settings of block (b), which were "
+        "**chosen with labels** of validation nodes, the length of training too."
     )
     return [about, _by_method(c, "convergence_seconds")]
 
