@@ -272,7 +272,9 @@ def test_the_key_of_a_job_is_that_of_its_row_and_tells_settings_apart() -> None:
 
 
 def test_a_study_takes_the_settings_that_were_chosen_for_clustering(tmp_path: Path) -> None:
-    (tmp_path / "chosen.toml").write_text('["DMAT-i".cora.clustering]\nalpha = 0.4\n["DMAT-i".cora.links]\nalpha = 0.2\n')
+    (tmp_path / "chosen.toml").write_text(
+        '["DMAT-i".cora.clustering]\nalpha = 0.4\n["DMAT-i".cora.links]\nalpha = 0.2\n'
+    )
     spec = tmp_path / "spec.toml"
     method = '[[methods]]\nname = "DMAT-i"\nsettings_from = "chosen.toml"\n'
     spec.write_text(f'task = ["convergence", "links"]\ndatasets = ["cora"]\nseeds = 1\n{method}')

@@ -16,11 +16,13 @@ from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
 from tuplet.metrics import accuracy
+from tuplet.models._agreement import Beliefs, agreed
 from tuplet.models._choose_k import Candidate, Choice
 from tuplet.models._edge_groups import EdgeGroups
-from tuplet.models._self_labels import confident
+from tuplet.models._self_labels import confident, of_any_size
 from tuplet.models._spectrum import _widening, filtered_rows, fit_spectrum, rarity
 from tuplet.models.selfdmat import SelfDMAT
+from tuplet.rows.kmeans import kmeans
 from tuplet.training.encoder import layer_sizes
 
 QUICK: dict[str, Any] = {"n_clusters": 3, "max_steps": 3, "layers": (8, 4), "n_init": 2}
@@ -36,6 +38,25 @@ def test_the_groups_of_a_block_model_are_found(blocks: Graph) -> None:
     model = SelfDMAT(3, max_steps=20).fit(blocks.with_(y=None))
     assert accuracy(blocks.y, model.labels_) > 0.95
     assert tuplet.cluster_nodes(model.embedding_, blocks, seed=0).values["accuracy"] > 95
+
+
+def test_labels_are_what_far_near_and_learned_rows_agree_on_with_the_edges() -> None:
+    graph = block_model([120, 60, 60], structure=0.45, signal=0.25, seed=1)
+    model = SelfDMAT(**QUICK).fit(graph)
+    far_rows, near_rows = (
+        spectrum.project(filtered_rows(graph, GraphFilter(ppr(alpha), tol=model.tol), model.rarity_))
+        for spectrum, alpha in ((model.far_, model.far), (model.near_, model.near))
+    )
+    sources = [model.far_.groups(far_rows, 6), model.near_.groups(near_rows, 6), model._learned(near_rows)]
+    found = of_any_size(sources[0], kmeans(sources[0], 3, seed=0, n_init=2, unit_rows=False)).labels
+    proposed = agreed(graph, Beliefs.measured(found, 3, sources[0]), found)
+
+    def last(*some: Any) -> Any:
+        return agreed(graph, Beliefs.measured(proposed, 3, *some), proposed)
+
+    assert np.mean(model.labels_ == last(*sources)) > 0.99  # rows are projected again: rounding may move a node
+    for i in range(3):
+        assert np.mean(model.labels_ == last(*sources[:i], *sources[i + 1 :])) < 0.98
 
 
 def test_rows_have_unit_length_and_three_parts(blocks: Graph) -> None:

@@ -191,7 +191,7 @@ class SelfDMAT(NodeEstimator):
         far_rows, near_rows = self._spectra(graph, work, progress)
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
         k = self.n_clusters_
-        groups = self._groups(far_rows, work)
+        groups = self._groups("groups", self.far_, far_rows, work)
         found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
         found = of_any_size(groups, found)
         self._judge(graph, found.labels)
@@ -263,13 +263,13 @@ class SelfDMAT(NodeEstimator):
     def _far_columns(self) -> int:
         return max(64, 4 * (self.n_clusters or 20))
 
-    def _groups(self, far_rows: Rows, work: Work | None) -> Rows:
-        """The rows (n, 2k) in which the groups are sought."""
-        groups = GroupRows(self.far_, far_rows, 2 * self.n_clusters_)
-        return groups[:] if work is None else work.kept("groups", groups.__getitem__, groups.shape, far_rows)
+    def _groups(self, name: str, spectrum: Spectrum, projected: Rows, work: Work | None) -> Rows:
+        """Rows (n, 2k) that tell the groups apart, of one spectrum; where there are files, one called `name`."""
+        groups = GroupRows(spectrum, projected, 2 * self.n_clusters_)
+        return groups[:] if work is None else work.kept(name, groups.__getitem__, groups.shape, projected)
 
     def _agreed(self, graph: Graph, groups: Rows, near_rows: Rows, proposed: Labels, work: Work | None) -> Labels:
-        """The label of each node (n,): what the rows of the groups, the learned rows and the edges agree on."""
+        """The label of each node (n,): what far, near and learned rows and the edges agree on."""
         (n, width), k, size = near_rows.shape, self.n_clusters_, layer_sizes(self.encoder_)[-1]
 
         def some(block: slice) -> Rows:
@@ -279,7 +279,8 @@ class SelfDMAT(NodeEstimator):
             learned = gathered(some, (n, size), width)
         else:
             learned = work.kept("learned", some, (n, size), near_rows)
-        return agreed(graph, Beliefs.measured(proposed, k, groups, learned), proposed)
+        near = self._groups("near-groups", self.near_, near_rows, work)
+        return agreed(graph, Beliefs.measured(proposed, k, groups, near, learned), proposed)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
