@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,36 @@ def test_an_error_reaches_the_caller_and_the_pools_are_given_back() -> None:
     with pytest.raises(ZeroDivisionError):
         threads.over(lambda number: 1 // number, [1, 0], threads=2)
     assert sizes() == before and not threads._held
+
+
+def test_of_several_errors_the_first_piece_s_is_raised_and_no_more_is_begun() -> None:
+    begun, barrier = [], threading.Barrier(2, timeout=20)
+
+    def work(piece: int) -> None:
+        begun.append(piece)
+        if piece < 2:
+            barrier.wait()
+            raise ValueError(piece)
+
+    with pytest.raises(ValueError, match=r"^0$"):
+        threads.over(work, range(1000), threads=2)
+    assert len(begun) < 10
+
+
+def test_an_interrupt_ends_the_work() -> None:
+    caller, begun = threading.current_thread(), []
+
+    def work(piece: int) -> None:
+        begun.append(piece)
+        if threading.current_thread() is caller:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.over(work, range(1000), threads=2)
+    time.sleep(0.05)
+    assert len(begun) < 10
+    assert threads.over(abs, [-1, -2], threads=2) == [1, 2]
 
 
 def test_the_libraries_pools_rest_meanwhile() -> None:

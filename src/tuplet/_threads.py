@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -46,8 +47,8 @@ def over(
 ) -> list[R]:
     """`function` of every piece, in order, by at most `threads` threads; the libraries' pools rest meanwhile.
 
-    `hold=False` is for pieces that use none of those pools. Called from one of its own threads it works through the
-    pieces there.
+    The caller's thread is one of them. `hold=False` is for pieces that use none of those pools. Called from a thread
+    that works on pieces already it goes through its own there.
 
     >>> over(lambda number: number * number, [1, 2, 3])
     [1, 4, 9]
@@ -58,7 +59,42 @@ def over(
     if wanted <= 1:
         return [function(piece) for piece in todo]
     with one_pool() if hold else nullcontext():
-        return list(_executor(wanted).map(_marked(function, hold), todo))
+        return _shared(function, todo, wanted, hold)
+
+
+def _shared(function: Callable[[T], R], todo: list[T], threads: int, hold: bool) -> list[R]:
+    """The same by threads that each take the next piece: one hand-over for each thread, not for each piece."""
+    found: dict[int, R] = {}
+    failed: dict[int, Exception] = {}
+    left = iter(range(len(todo)))  # one step of it is one step of the interpreter: no two threads take the same
+    torch = sys.modules.get("torch") if hold else None
+
+    def work() -> None:
+        _inside.pool = True
+        try:
+            if torch is not None:  # MKL counts threads for each thread that calls it: a new one would use all cores,
+                torch.set_num_threads(1)  # and the bits of a product depend on that
+            for i in left:
+                try:
+                    found[i] = function(todo[i])
+                except Exception as error:
+                    failed[i] = error
+                    deque(left, maxlen=0)  # no other piece is begun
+        finally:
+            _inside.pool = False
+
+    others = [_executor(threads).submit(work) for _ in range(threads - 1)]
+    try:
+        work()
+    except BaseException:  # Ctrl-C: the others end with their piece
+        deque(left, maxlen=0)
+        raise
+    for other in others:
+        if not other.cancel():
+            other.result()
+    if failed:
+        raise failed[min(failed)]
+    return [found[i] for i in range(len(todo))]
 
 
 @contextmanager
@@ -105,18 +141,6 @@ def _executor(threads: int) -> ThreadPoolExecutor:
             size = max(threads, cores())
             _pool = (os.getpid(), size, ThreadPoolExecutor(size, thread_name_prefix="tuplet"))
         return _pool[2]
-
-
-def _marked(function: Callable[[T], R], hold: bool) -> Callable[[T], R]:
-    torch = sys.modules.get("torch") if hold else None
-
-    def marked(piece: T) -> R:
-        _inside.pool = True
-        if torch is not None:  # MKL counts threads for each thread that calls it: a new one would use all cores, and
-            torch.set_num_threads(1)  # the bits of a product depend on that
-        return function(piece)
-
-    return marked
 
 
 def _affinity() -> int:

@@ -21,7 +21,9 @@ from tuplet.graph import Features, check_size, checked_features
 Block: TypeAlias = NDArray[np.float32]
 Reader: TypeAlias = Callable[[int, int, Block, Block], None]
 
-_CHUNK = 2**24  # bytes of a block that one thread moves at a time
+_CHUNK = 2**24  # bytes of a memory map that are looked at together
+_PIECE = 2**21  # bytes of a block that one thread moves at a time, and
+_PIECES = 4  # so many for each thread, until pages are given back
 
 
 def make_reader(x: Features, projection: Any = None) -> Reader:
@@ -105,10 +107,10 @@ def over_rows(
     """Call `work(start, stop)` for chunks of the n rows, from several threads; `after()` once in a while."""
     from tuplet.kernels.spmm import thread_count
 
-    step, threads = max(1, _CHUNK // max(1, row_bytes)), thread_count()
+    step, threads = max(1, _PIECE // max(1, row_bytes)), thread_count()
     chunks = [(start, min(n, start + step)) for start in range(0, n, step)]
-    for group in range(0, len(chunks), threads):
-        over(lambda pair: work(*pair), chunks[group : group + threads], threads=threads, hold=False)
+    for group in range(0, len(chunks), _PIECES * threads):
+        over(lambda pair: work(*pair), chunks[group : group + _PIECES * threads], threads=threads, hold=False)
         if after is not None:
             after()
 

@@ -119,4 +119,5 @@ def _likeliest(edges: Graph, beliefs: Beliefs, labels: Labels, says: Rows) -> La
         return found
 
     (n, k), maps = beliefs.shape, [edges.indices, *(rows for _, rows in beliefs.sources)]
-    return np.concatenate([part for _, part in over_blocks(some, n, k, maps=maps)])
+    width = k * max(1, edges.n_stored // n)  # numbers that are added up for a row
+    return np.concatenate([part for _, part in over_blocks(some, n, width, maps=maps)])
