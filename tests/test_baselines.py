@@ -103,6 +103,12 @@ def test_above_the_memory_limit_fit_refuses_with_both_numbers(name: str) -> None
         QUICK[name]().set_params(memory_limit="1KB").fit(random_graph())
 
 
+def test_a_memory_limit_above_what_is_free_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._limit.free_on", lambda device: 2000)
+    with pytest.raises(InputError, match=r"above 0.0 GB \(what cpu has free\). Use DMATi"):
+        QUICK["GCA"]().set_params(memory_limit="60GB").fit(random_graph())
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("name", ["SDCN", "AGE", "DGI", "GCA", "ProGCL"])
 def test_the_gpu_starts_where_the_cpu_does_and_ends_with_vectors(name: str) -> None:

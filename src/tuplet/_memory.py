@@ -52,12 +52,16 @@ def reset_peak() -> None:
 
 
 def free_on(device: Any) -> int:
-    """Bytes that can still be allocated on a torch device: the GPU's free memory, or the machine's."""
+    """Bytes that can still be allocated on a torch device: the machine's free memory, or the GPU's.
+
+    On a GPU what torch keeps for later counts as free: it gives that back before it says that memory is full.
+    """
     if device.type != "cuda":
         return free_memory()
     import torch
 
-    return int(torch.cuda.mem_get_info(device)[0])
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + kept
 
 
 def on_device(array: Any, device: Any) -> Any:

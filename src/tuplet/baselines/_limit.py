@@ -9,13 +9,15 @@ from tuplet._memory import free_on
 
 
 def check_memory(method: str, n: int, needed: int, limit: int | str | None, device: torch.device) -> None:
-    """Raise if `needed` bytes for a graph of `n` nodes exceed `limit`; None stands for what `device` has free."""
-    allowed = free_on(device) if limit is None else parse_bytes(limit)
+    """Raise if `needed` bytes for a graph of `n` nodes exceed `limit`, or what `device` has free."""
+    free = free_on(device)
+    allowed = free if limit is None else min(free, parse_bytes(limit))
     if needed <= allowed:
         return
-    source = f"what {device.type} has free" if limit is None else f"memory_limit={limit!r}"
+    by_limit = allowed < free
     raise InputError(
-        f"{method} compares all {n} nodes with each other and needs about {needed / 1e9:.1f} GB, "
-        f"above {allowed / 1e9:.1f} GB ({source}). Raise memory_limit if there is more, "
-        "or use DMATi, whose memory does not grow with the graph."
+        f"{method} compares all {n} nodes with each other and needs about {needed / 1e9:.1f} GB, above "
+        f"{allowed / 1e9:.1f} GB ({f'memory_limit={limit!r}' if by_limit else f'what {device.type} has free'}). "
+        + ("Raise memory_limit if there is more, or use" if by_limit else "Use")
+        + " DMATi, whose memory does not grow with the graph."
     )

@@ -23,7 +23,7 @@ class GCA(NodeEstimator):
     A view drops each edge and each feature column with a probability that falls with its centrality ("degree",
     "pagerank" or "eigenvector"), has `drop_edges` / `drop_features` as its mean and never exceeds `cutoff`. Two
     graph convolutions and a projection head are trained by the symmetric InfoNCE loss over all nodes at once,
-    which needs n x n matrices: above `memory_limit` (None: what the device has free) `fit` refuses to start.
+    which needs n x n matrices: above `memory_limit`, or what the device has free, `fit` refuses to start.
     """
 
     dim_parameter = "hidden"

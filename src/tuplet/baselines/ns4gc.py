@@ -25,7 +25,7 @@ class NS4GC(NodeEstimator):
 
     Graph convolutions of widths `layers`. The loss is minus the mean cosine of a node with itself, minus `neighbours`
     times that of edges, plus `sparsity` times the mean of sigmoid((cosine - threshold) / temperature) over all other
-    pairs. It holds n x n matrices: above `memory_limit` (None: what the device has free) `fit` refuses to start.
+    pairs. It holds n x n matrices: above `memory_limit`, or what the device has free, `fit` refuses to start.
     """
 
     dim_parameter = "layers"
