@@ -3,6 +3,7 @@
     python scripts/validation_graphs.py folder            # writes NAME.npz for each, in the datasets' format
     python scripts/validation_graphs.py --list
     python scripts/validation_graphs.py --measure -c --seeds 3 --out rows.jsonl    # methods side by side
+    python scripts/validation_graphs.py --measure many-a --nodes 60000,120000 --seeds 1 --out rows.jsonl    # larger ones
     python scripts/validation_graphs.py --groups -a --out rows.jsonl    # how many groups SelfDMAT finds, seed 100
 
 Eight kinds, three graphs each. The third of each kind ("-c") was kept unseen until every choice was made; docs/LOG.md
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,14 @@ NAMES = tuple(f"{kind}-{letter}" for kind in KINDS for letter in "abc")
 UNSEEN = tuple(name for name in NAMES if name.endswith("-c"))
 
 
-def make(name: str) -> dict[str, Any]:
-    """The graph called `name`: adjacency (n, n) CSR, features `x` (n, f) CSR or dense, labels `y` (n,)."""
+def make(name: str, nodes: tuple[int, int] | None = None) -> dict[str, Any]:
+    """The graph called `name`: adjacency (n, n) CSR, features `x` (n, f) CSR or dense, labels `y` (n,).
+
+    `nodes` is the range of its size in place of its kind's.
+    """
     title, letter = name.rsplit("-", 1)
-    kind, rng = KINDS[title], np.random.default_rng([list(KINDS).index(title), "abc".index(letter), 2026])
+    kind = KINDS[title] if nodes is None else replace(KINDS[title], n=nodes)
+    rng = np.random.default_rng([list(KINDS).index(title), "abc".index(letter), 2026])
     k, n = int(rng.integers(*kind.k, endpoint=True)), int(rng.integers(*kind.n, endpoint=True))
     share = np.arange(1, k + 1.0) ** -kind.spread
     y = rng.choice(k, n, p=share / share.sum())
@@ -135,7 +140,7 @@ def _columns(y: Any, families: Any, kind: Kind, rng: Any) -> Any:
 METHODS = ("SelfDMAT", "FilterSVD", "M-S2CAG")
 
 
-def measure(ending: str, seeds: int, out: Path) -> None:
+def measure(ending: str, seeds: int, nodes: tuple[int, int] | None, out: Path) -> None:
     """Clustering accuracy of the methods' own labels, with their defaults and the number of classes given."""
     from tuplet.graph import Graph
     from tuplet.metrics import accuracy
@@ -143,14 +148,15 @@ def measure(ending: str, seeds: int, out: Path) -> None:
     from tuplet.rows.kmeans import kmeans
 
     for name in (name for name in NAMES if name.endswith(ending)):
-        made = make(name)
+        made = make(name, nodes)
         graph, k = Graph.from_scipy(made["adj"], made["x"]), len(np.unique(made["y"]))
         for method, seed in ((method, seed) for method in METHODS for seed in range(100, 100 + seeds)):
             begun = time.perf_counter()
             model = make_estimator(method, n_clusters=k, seed=seed).fit(graph)
             seconds = time.perf_counter() - begun
             on_vectors = kmeans(model.embedding_, k, seed=seed).labels
-            row = {"graph": name, "k": k, "method": method, "seed": seed, "seconds": round(seconds, 2)}
+            row = {"graph": name, "nodes": graph.n_nodes, "k": k, "method": method, "seed": seed}
+            row |= {"seconds": round(seconds, 2)}
             row |= {"accuracy": round(100 * float(accuracy(made["y"], model.labels_)), 3)}
             row |= {"kmeans": round(100 * float(accuracy(made["y"], on_vectors)), 3)}
             with out.open("a") as file:
@@ -176,7 +182,9 @@ def main() -> None:
         return
     if sys.argv[1] == "--measure":
         options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-        measure(sys.argv[2], int(options.get("--seeds", 3)), Path(options["--out"]))
+        low, _, high = options.get("--nodes", "").partition(",")
+        nodes = (int(low), int(high)) if high else None
+        measure(sys.argv[2], int(options.get("--seeds", 3)), nodes, Path(options["--out"]))
         return
     if sys.argv[1] == "--groups":
         count_groups(sys.argv[2], Path(sys.argv[4]))
