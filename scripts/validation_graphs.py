@@ -3,7 +3,7 @@
     python scripts/validation_graphs.py folder            # writes NAME.npz for each, in the datasets' format
     python scripts/validation_graphs.py --list
     python scripts/validation_graphs.py --measure -c --seeds 3 --out rows.jsonl    # methods side by side
-    python scripts/validation_graphs.py --measure many-a --nodes 60000,120000 --seeds 1 --out rows.jsonl    # larger ones
+    python scripts/validation_graphs.py --measure many-a --nodes 60000,120000 --seeds 1 --out rows.jsonl    # larger
     python scripts/validation_graphs.py --groups -a --out rows.jsonl    # how many groups SelfDMAT finds, seed 100
 
 Eight kinds, three graphs each. The third of each kind ("-c") was kept unseen until every choice was made; docs/LOG.md
