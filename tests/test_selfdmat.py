@@ -59,6 +59,15 @@ def test_labels_are_what_far_near_and_learned_rows_agree_on_with_the_edges() -> 
         assert np.mean(model.labels_ == last(*sources[:i], *sources[i + 1 :])) < 0.98
 
 
+def test_groups_that_stay_empty_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    two_kinds = Graph.from_scipy(sp.csr_array((30, 30)), np.eye(4, dtype=np.float32)[np.arange(30) % 2])
+    SelfDMAT(**{**QUICK, "n_clusters": 5}).fit(two_kinds)
+    assert "5 groups were asked for, and 2 have nodes" in caplog.text
+    caplog.clear()
+    SelfDMAT(**{**QUICK, "n_clusters": 2}).fit(two_kinds)
+    assert "asked for" not in caplog.text
+
+
 def test_rows_have_unit_length_and_three_parts(blocks: Graph) -> None:
     model = SelfDMAT(**{**QUICK, "part_weights": (1.0, 2.0, 2.0)}).fit(blocks)
     z = model.embedding_

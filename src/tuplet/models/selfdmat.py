@@ -210,6 +210,7 @@ class SelfDMAT(NodeEstimator):
             progress=progress,
         )
         self.labels_ = self._agreed(graph, groups, near_rows, proposed, work)
+        _tell_empty(self.labels_, k)
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
 
     def _spectra(self, graph: Graph, work: Work | None, progress: Progress | None) -> tuple[Rows, Rows]:
@@ -456,3 +457,14 @@ class SelfDMAT(NodeEstimator):
 def _tell_filtered(progress: Progress | None) -> None:
     if progress is not None:
         progress("filter", 1.0)  # passes are made when rows are asked for, and narrow features take fewer
+
+
+def _tell_empty(labels: Labels, k: int) -> None:
+    found = len(np.unique(labels))
+    if found < k:
+        log.warning(
+            "%d groups were asked for, and %d have nodes: the rows do not tell more apart. Give a smaller n_clusters "
+            "(-k), or look at the features: columns that are constant or empty say nothing.",
+            k,
+            found,
+        )
