@@ -28,7 +28,7 @@ def convergence(
     """Left: each metric in percent against training steps. Right: accuracy against seconds, one line a method.
 
     `curves` maps a metric to (steps, values), `times` a method to (seconds, accuracies); one point becomes a dot.
-    `chosen` draws the step at which the recipe stops.
+    `chosen` draws the step at which the settings stop.
     """
     figure = figure_of(11.0, 4.2)
     left, right = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
@@ -36,7 +36,7 @@ def convergence(
         left.plot(steps, values, color=colour, label=name, linewidth=1.6)
     if chosen is not None:
         left.axvline(chosen, color=GREY, linestyle=":", linewidth=1.2)
-        left.annotate(" recipe", (chosen, 2), color=GREY, fontsize=8)
+        left.annotate(" chosen", (chosen, 2), color=GREY, fontsize=8)
     left.set_xscale("log")
     plain_log(left.xaxis)
     dress(left, title or "Metrics while training", "training steps", "percent")
