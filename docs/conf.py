@@ -35,6 +35,7 @@ html_title = f"tuplet {release}"
 html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False
+suppress_warnings = ["sphinx_gallery.space_in_filename"]  # it means the whole path: of a checkout in "my work/" too
 autosummary_generate = True
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
