@@ -153,6 +153,24 @@ def test_a_product_has_the_same_bits_in_every_thread() -> None:
     assert subprocess.run([sys.executable, "-c", PRODUCTS], timeout=60, check=False, env=env).returncode == 0
 
 
+LATE = """
+import sys
+from tuplet._threads import one_pool, over
+assert "torch" not in sys.modules
+with one_pool():
+    import torch
+    before = torch.get_num_threads()
+    over(abs, range(8), threads=2)
+raise SystemExit(0 if torch.get_num_threads() == before > 1 else 1)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_the_caller_keeps_its_threads_of_a_torch_that_was_loaded_meanwhile() -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    assert subprocess.run([sys.executable, "-c", LATE], timeout=60, check=False, env=env).returncode == 0
+
+
 FORK = """
 import os
 import subprocess

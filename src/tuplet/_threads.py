@@ -68,6 +68,7 @@ def _shared(function: Callable[[T], R], todo: list[T], threads: int, hold: bool)
     failed: dict[int, Exception] = {}
     left = iter(range(len(todo)))  # one step of it is one step of the interpreter: no two threads take the same
     torch = sys.modules.get("torch") if hold else None
+    before = 1 if torch is None else int(torch.get_num_threads())  # of the caller: not 1 where torch came while held
 
     def work() -> None:
         _inside.pool = True
@@ -89,6 +90,9 @@ def _shared(function: Callable[[T], R], todo: list[T], threads: int, hold: bool)
     except BaseException:  # Ctrl-C: the others end with their piece
         deque(left, maxlen=0)
         raise
+    finally:
+        if torch is not None and before != 1:
+            torch.set_num_threads(before)
     for other in others:
         if not other.cancel():
             other.result()

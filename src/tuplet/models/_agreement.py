@@ -27,6 +27,7 @@ from tuplet.rows.lloyd import Labels
 _ROUNDS = 10  # at most
 _STILL = 10_000  # rounds end once at most one node in so many moves
 _EDGE = 2.0  # what an edge says counts this much beside what each kind of rows says
+_WIDEST = 2**10  # numbers that a row counts as when the rows are cut into blocks: none has few rows
 _UNSEEN = 0.01  # edges that every two groups are given beside those between them
 
 
@@ -119,5 +120,5 @@ def _likeliest(edges: Graph, beliefs: Beliefs, labels: Labels, says: Rows) -> La
         return found
 
     (n, k), maps = beliefs.shape, [edges.indices, *(rows for _, rows in beliefs.sources)]
-    width = k * max(1, edges.n_stored // n)  # numbers that are added up for a row
+    width = max(k, min(k * edges.n_stored // n, _WIDEST))  # numbers that are added up for a row
     return np.concatenate([part for _, part in over_blocks(some, n, width, maps=maps)])
