@@ -90,14 +90,15 @@ def commit() -> str:
 
 @cache
 def machine() -> str:
-    """One line: processor, cores, memory, GPU and torch's version."""
+    """One line: processor, cores, memory, GPU (and whether its products are TF32 by order) and torch's version."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     parts = [_processor(), f"{cores} cores", f"{gigabytes:.0f} GiB"]
     if torch.cuda.is_available():
-        parts.append(torch.cuda.get_device_name())
+        short = os.environ.get("NVIDIA_TF32_OVERRIDE") == "1"
+        parts.append(torch.cuda.get_device_name() + (" (TF32)" if short else ""))
     return ", ".join([*parts, f"torch {torch.__version__}"])
 
 
