@@ -1,10 +1,10 @@
 """Graphs to choose settings on, made up on the spot: what the eight graphs of the paper do not show.
 
-    python scripts/validation_graphs.py folder            # writes NAME.npz for each, in the datasets' format
-    python scripts/validation_graphs.py --list
-    python scripts/validation_graphs.py --measure -c --seeds 3 --out rows.jsonl    # methods side by side
-    python scripts/validation_graphs.py --measure many-a --nodes 60000,120000 --seeds 1 --out rows.jsonl    # larger
-    python scripts/validation_graphs.py --groups -a --out rows.jsonl    # how many groups SelfDMAT finds, seed 100
+    python scripts/validation_graphs.py write folder      # NAME.npz for each, in the datasets' format
+    python scripts/validation_graphs.py list
+    python scripts/validation_graphs.py measure c --seeds 3 --out rows.jsonl    # methods side by side
+    python scripts/validation_graphs.py measure many-a --nodes 60000,120000 --seeds 1 --out rows.jsonl    # larger
+    python scripts/validation_graphs.py groups a --out rows.jsonl    # how many groups SelfDMAT finds, seed 100
 
 Eight kinds, three graphs each. The third of each kind ("-c") was kept unseen until every choice was made; docs/LOG.md
 has the figures. Classes lie in families that share words and edges, degrees and words follow power laws, sizes and
@@ -13,8 +13,8 @@ strengths are drawn from the graph's own seed, so that no two graphs of a kind a
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -176,20 +176,8 @@ def count_groups(ending: str, out: Path) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def main() -> None:
-    if sys.argv[1:] == ["--list"]:
-        print(*NAMES, sep="\n")
-        return
-    if sys.argv[1] == "--measure":
-        options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-        low, _, high = options.get("--nodes", "").partition(",")
-        nodes = (int(low), int(high)) if high else None
-        measure(sys.argv[2], int(options.get("--seeds", 3)), nodes, Path(options["--out"]))
-        return
-    if sys.argv[1] == "--groups":
-        count_groups(sys.argv[2], Path(sys.argv[4]))
-        return
-    folder = Path(sys.argv[1])
+def write(folder: Path) -> None:
+    """NAME.npz of each graph, as `load_dataset` reads it from TUPLET_DATA."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         graph = make(name)
@@ -204,6 +192,34 @@ def main() -> None:
             x_shape=np.array(x.shape),
             labels=graph["y"],
         )
+
+
+def node_range(text: str) -> tuple[int, int]:
+    low, high = text.split(",")
+    return int(low), int(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("list", help="the names")
+    verbs.add_parser("write", help="NAME.npz of each graph").add_argument("folder", type=Path)
+    for verb, told in (("measure", "accuracy of the methods' labels"), ("groups", "how many groups are found")):
+        options = verbs.add_parser(verb, help=told)
+        options.add_argument("ending", help="graphs whose name ends so: c, many-a")
+        options.add_argument("--out", type=Path, required=True, help="rows are appended here")
+        if verb == "measure":
+            options.add_argument("--seeds", type=int, default=3)
+            options.add_argument("--nodes", type=node_range, help="LOW,HIGH in place of the kind's")
+    given = parser.parse_args()
+    if given.verb == "list":
+        print(*NAMES, sep="\n")
+    elif given.verb == "write":
+        write(given.folder)
+    elif given.verb == "measure":
+        measure(given.ending, given.seeds, given.nodes, given.out)
+    else:
+        count_groups(given.ending, given.out)
 
 
 if __name__ == "__main__":
