@@ -81,8 +81,8 @@ class Change:
         patches = dict(self.patches)
         if self.start is not None:
             start = self.start
-            patches["tuplet.models.selfdmat.kmeans"] = lambda rows, k, *, seed, **_: start(graph, rows, k, seed)
-            patches["tuplet.models.selfdmat.of_any_size"] = lambda rows, found: found
+            patches["tuplet.models._groups.kmeans"] = lambda rows, k, *, seed, **_: start(graph, rows, k, seed)
+            patches["tuplet.models._groups.of_any_size"] = lambda rows, found: found
         with ExitStack() as stack:
             for place, value in patches.items():
                 stack.enter_context(patch(place, value))
@@ -106,7 +106,7 @@ CHANGES = {
     "labels: edges do not count": Change(patches={EDGE: 0.0}),
     "labels: edges count twice as much": Change(patches={EDGE: 4.0}),
     "groups: sizes as K-Means has them": Change(
-        patches={"tuplet.models.selfdmat.of_any_size": lambda rows, found: found}
+        patches={"tuplet.models._groups.of_any_size": lambda rows, found: found}
     ),
     "groups: rotation to one-hot rows": Change(start=lambda graph, rows, k, seed: rotated(rows, k, seed)),
     "groups: average linkage of 3k small clusters": Change(start=lambda graph, rows, k, seed: linked(rows, k, seed)),

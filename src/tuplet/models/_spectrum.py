@@ -27,7 +27,7 @@ from tuplet.rows.unit import scale_rows
 
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this
-_SPREAD = 0.75  # the columns of the detail are as wide as their singular values to this power
+_SPREAD = 0.9  # the columns of the detail are as wide as their singular values to this power
 _LEAST_SPREAD = 1e-3  # of the widest column: narrower ones count as this
 
 

@@ -1,17 +1,17 @@
 """SelfDMAT: vectors without labels and without tuning. The graph proposes the labels, the DMAT loss learns them.
 
     far rows (long filter) -> columns -> K-Means, groups of any size: a label for most nodes | groups
-    near rows (short filter) -> columns -> encoder, DMAT loss on those labels                | learned
+    near rows (short filter) -> columns -> encoder, DMAT loss on the labels                  | learned
     near rows -> centred columns                                                             | detail
     vector = groups, learned and detail side by side
 
 The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them. Before the
-training the labels are made to agree with the edges, and once more after it, when the learned rows say theirs.
+training the labels are made to agree with the edges, and once more after it, when the learned rows say theirs. An
+encoder that learns these last labels from scratch gives the vectors.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,11 +26,10 @@ from tuplet.engines import connected
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
-from tuplet.metrics import modularity
-from tuplet.models._agreement import Beliefs, agreed
 from tuplet.models._choose_k import choose_groups
 from tuplet.models._cost import FitEstimate, fit_cost
-from tuplet.models._self_labels import confident, group_means, of_any_size
+from tuplet.models._groups import agreed_groups, alike, found_groups, tell_empty, tell_unsure
+from tuplet.models._self_labels import confident, group_means
 from tuplet.models._selfdmat_disk import Work, work_of
 from tuplet.models._selfdmat_state import fill_from, state_of
 from tuplet.models._spectrum import (
@@ -47,7 +46,6 @@ from tuplet.models._spectrum import (
 from tuplet.models._spectrum_gpu import spectra_on_device
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
 from tuplet.rows.blocks import gathered, summed
-from tuplet.rows.kmeans import kmeans
 from tuplet.rows.lloyd import Labels
 from tuplet.rows.svd import signed_right
 from tuplet.rows.unit import scale_rows
@@ -56,9 +54,7 @@ from tuplet.training.config import TrainConfig
 from tuplet.training.encoder import encode, layer_sizes, make_encoder
 from tuplet.training.loop import train
 
-log = logging.getLogger("tuplet")
-_UNLIKE = 0.2  # modularity of the groups below which neighbours are not alike
-_STEPS, _STEPS_A_GROUP = 60, 3  # of training, whichever is more
+_STEPS, _STEPS_A_GROUP = 60, 3  # of each training, whichever is more
 _COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
 _PASSES = 12  # filter passes of a fit, for the progress callback
 
@@ -79,7 +75,8 @@ class SelfDMAT(NodeEstimator):
         more), and that stand in the vectors.
     share : of each group, the share of nodes nearest to its centre that keep the label.
     layers, temperature, mask_fraction, n_views, max_steps, batch_size, lr, weight_decay : the encoder and its
-        training, see `TrainConfig`. max_steps None: 60, or three for each group where that is more.
+        training, see `TrainConfig`. It is trained twice, by the first labels and by the last ones, max_steps each
+        time. None: 60, or three for each group where that is more.
     part_weights : lengths of the three parts of a vector: groups, learned, detail.
     dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
     n_init : starts of K-Means.
@@ -123,7 +120,7 @@ class SelfDMAT(NodeEstimator):
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
-        part_weights: tuple[float, float, float] = (0.4, 0.4, 1.0),
+        part_weights: tuple[float, float, float] = (0.45, 0.45, 1.0),
         dim: int | None = None,
         n_init: int = 50,
         memory: int | str | None = None,
@@ -192,26 +189,25 @@ class SelfDMAT(NodeEstimator):
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
         k = self.n_clusters_
         groups = self._groups("groups", self.far_, far_rows, work)
-        found = kmeans(groups, k, seed=self.seed, n_init=self.n_init, unit_rows=False, device=self.device)
-        found = of_any_size(groups, found)
-        self._judge(graph, found.labels)
-        proposed = agreed(graph, Beliefs.measured(found.labels, k, groups), found.labels)
-        labels = confident(groups, proposed, group_means(groups, proposed, k), self.share)
-        learn_from: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
-        learn_from = learn_from[:] if work is None else learn_from
-        self.encoder_ = make_encoder(learn_from.shape[1], self.layers, self.seed)
-        self.history_ = train(
-            self.encoder_,
-            learn_from,
-            replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k)),
-            labels=labels,
-            seed=self.seed,
-            device=self.device,
-            progress=progress,
-        )
+        found = found_groups(groups, k, n_init=self.n_init, seed=self.seed, device=self.device)
+        self.modularity_ = alike(graph, found)
+        proposed = agreed_groups(graph, found, k, groups)
+        first = confident(groups, proposed, group_means(groups, proposed, k), self.share)
+        columns: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
+        columns = columns[:] if work is None else columns
+        config = replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k))
+        self._train(columns, first, config, _half(progress, 0))
         self.labels_ = self._agreed(graph, groups, near_rows, proposed, work)
-        _tell_empty(self.labels_, k)
+        tell_empty(self.labels_, k)
+        self._train(columns, self.labels_, config, _half(progress, 1))
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
+
+    def _train(self, columns: Any, labels: Labels, config: TrainConfig, progress: Progress | None) -> None:
+        """`encoder_` and `history_`: the labels (n,), -1 unknown, learned from scratch by the columns (n, c)."""
+        self.encoder_ = make_encoder(columns.shape[1], self.layers, self.seed)
+        self.history_ = train(
+            self.encoder_, columns, config, labels=labels, seed=self.seed, device=self.device, progress=progress
+        )
 
     def _spectra(self, graph: Graph, work: Work | None, progress: Progress | None) -> tuple[Rows, Rows]:
         """The spectra of both filters, and the rows (n, d) projected on them."""
@@ -281,7 +277,7 @@ class SelfDMAT(NodeEstimator):
         else:
             learned = work.kept("learned", some, (n, size), near_rows)
         near = self._groups("near-groups", self.near_, near_rows, work)
-        return agreed(graph, Beliefs.measured(proposed, k, groups, near, learned), proposed)
+        return agreed_groups(graph, proposed, k, groups, near, learned)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
@@ -395,29 +391,8 @@ class SelfDMAT(NodeEstimator):
         self.k_range_, self.k_sure_, self.k_table_ = choice.range, choice.sure, choice.table()
         self.k_scores_ = {one.k: one.score for one in choice.candidates}
         self.k_edges_ = choice.edges.count if choice.edges is not None else None
-        if not choice.sure:
-            log.warning(
-                "n_clusters was not given, and the graph does not say it clearly: %d to %d groups fit it, %d are "
-                "taken%s. Give n_clusters (-k) where you know it; k_table_ tells what each number would give.",
-                *choice.range,
-                choice.k,
-                f"; the edges alone tell {self.k_edges_} or more apart"
-                if (self.k_edges_ or 0) > choice.range[1]
-                else "",
-            )
+        tell_unsure(choice, self.k_edges_)
         return choice.k
-
-    def _judge(self, graph: Graph, groups: Labels) -> None:
-        """Measure by the groups of the far rows whether neighbours are alike, and say where they are not."""
-        self.modularity_ = modularity(graph, groups) if graph.n_stored else None
-        if self.modularity_ is not None and self.modularity_ < _UNLIKE:
-            log.warning(
-                "Neighbours are seldom in the same group (modularity %.2f; below %.1f the edges may join unlike "
-                "nodes, or be noise). Compare with the features alone (tuplet.baselines.KMeansFeatures) or with a "
-                "short filter, SelfDMAT(far=0.5, near=0.8).",
-                self.modularity_,
-                _UNLIKE,
-            )
 
     def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
         """The three parts of the vectors, unit rows each."""
@@ -459,12 +434,8 @@ def _tell_filtered(progress: Progress | None) -> None:
         progress("filter", 1.0)  # passes are made when rows are asked for, and narrow features take fewer
 
 
-def _tell_empty(labels: Labels, k: int) -> None:
-    found = len(np.unique(labels))
-    if found < k:
-        log.warning(
-            "%d groups were asked for, and %d have nodes: the rows do not tell more apart. Give a smaller n_clusters "
-            "(-k), or look at the features: columns that are constant or empty say nothing.",
-            k,
-            found,
-        )
+def _half(progress: Progress | None, which: int) -> Progress | None:
+    """What tells one of two trainings as a half of both."""
+    if progress is None:
+        return None
+    return lambda phase, part: progress(phase, (which + part) / 2)
