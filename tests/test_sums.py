@@ -163,3 +163,22 @@ def test_what_was_verified_is_not_read_again(tmp_path: Path, monkeypatch: pytest
     x = np.load(folder / "x.npy")
     save_array(folder / "x.npy", x + 1)
     assert open_graph(folder).fingerprint() == random_graph().with_(x=x + 1).fingerprint()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_copy_from_a_store_is_compared_as_it_lies_on_the_disk(tmp_path: Path) -> None:
+    from pyarrow import fs
+
+    from tuplet.io import remote
+
+    folder = save_graph(random_graph(), tmp_path / "g")
+    files = {file.name: (str(file), file.stat().st_size, None) for file in folder.iterdir()}
+    remote._copy_all(fs.LocalFileSystem(), files, tmp_path / "good", "s3://b/g", None)
+    assert open_graph(tmp_path / "good", verify=True).n_nodes == 30
+    data = (folder / "y.npy").read_bytes()
+    (folder / "y.npy").write_bytes(data[:-1] + b"\1")
+    with pytest.raises(InputError, match=r"y\.npy is absent or has another checksum"):
+        remote._copy_all(fs.LocalFileSystem(), files, tmp_path / "bad", "s3://b/g", None)
+    del files["y.npy"]
+    with pytest.raises(InputError, match=r"y\.npy is absent"):
+        remote._copy_all(fs.LocalFileSystem(), files, tmp_path / "less", "s3://b/g", None)
