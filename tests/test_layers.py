@@ -18,7 +18,7 @@ import tuplet
 
 ROOT = Path(tuplet.__file__).parent
 FLOORS = [
-    ["_check", "_seed", "_jit", "_files", "_memory", "_threads", "_moved", "_html", "_progress"],
+    ["_check", "_seed", "_jit", "_files", "_sums", "_memory", "_threads", "_moved", "_html", "_progress"],
     ["kernels", "engines"],
     ["graph", "rows"],
     ["io", "filters", "metrics"],

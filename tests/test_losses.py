@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tuplet._threads import one_pool
 from tuplet.losses import _log_sums as losses_blockwise
 from tuplet.losses import contrastive_loss, dmat_loss, dmati_loss, dmt_loss, to_unit, tuplet_loss, unbiased_loss
 from tuplet.losses._log_sums import cross_log_sums, self_log_sums
@@ -146,6 +147,36 @@ def test_the_kernels_of_classes_have_the_bits_of_torchs_passes(
     by_kernel = bits()
     monkeypatch.setattr(losses_blockwise, "_by_kernel", lambda *_: False)
     assert bits() == by_kernel
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pieces_of_a_tile_give_its_bits(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Where the libraries' pools are held, rows of the products are dealt to the threads of the one pool."""
+    u, v, y = (part.float().detach() if i < 2 else part for i, part in enumerate(draw(3, 300, 32, 4)))
+
+    def losses_and_gradients() -> list[Tensor]:
+        found = []
+        for loss in (
+            lambda a, b: dmat_loss(a, b, y, temperature=0.5),
+            lambda a, b: dmati_loss(a, b, temperature=0.5),
+        ):
+            a, b = u.clone().requires_grad_(), v.clone().requires_grad_()
+            value = loss(a, b)
+            value.backward()
+            found += [value.detach(), a.grad, b.grad]
+        return found
+
+    with one_pool():
+        monkeypatch.setattr(losses_blockwise, "PIECE", 10**6)
+        whole = losses_and_gradients()
+        monkeypatch.setattr(losses_blockwise, "PIECE", 64)
+        monkeypatch.setattr("tuplet._threads.cores", lambda: threads)
+        pieces: list[slice] = []
+        deal = losses_blockwise.over
+        monkeypatch.setattr(losses_blockwise, "over", lambda work, todo: [pieces.extend(todo), deal(work, todo)])
+        cut = losses_and_gradients()
+    assert pieces[:5] == [slice(i, min(i + 64, 300)) for i in range(0, 300, 64)]
+    assert all(torch.equal(a, b) for a, b in zip(cut, whole))
 
 
 def test_nothing_overflows_at_a_very_low_temperature() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,21 @@ def test_filtered_rows_are_those_of_the_dense_definition(blocks: Graph, sparse: 
     exact = h * ratio[:, None]
     np.testing.assert_allclose(rows.forward(q.astype(np.float32)), exact @ q, atol=1e-4)
     np.testing.assert_allclose(rows.backward(y.astype(np.float32)), exact.T @ y, atol=1e-3)
+
+
+def test_transposed_features_are_made_once_and_where_they_are_small(blocks: Graph) -> None:
+    made: list[Any] = []
+    x = sp.csr_array(blocks.x)
+
+    def across() -> Any:
+        made.append(x.T.tocsr())
+        return made[0]
+
+    make = partial(filtered_rows, blocks.with_(x=x), GraphFilter(ppr(0.2)), rarity(x))
+    plain, shared = make(), make(across=across)
+    for columns, uses in ((1, 0), (2 * x.nnz // len(plain.before) + 1, 1)):
+        y = np.random.default_rng(0).normal(size=(len(plain.before), columns)).astype(np.float32)
+        assert np.array_equal(shared.backward(y.copy()), plain.backward(y.copy())) and len(made) == uses
 
 
 def test_groups_are_the_balanced_rows_with_a_lowered_head(blocks: Graph) -> None:

@@ -188,7 +188,7 @@ def test_single_bit_flips_end_the_command_line_with_one_line(
 def made_to_fit(place: Path, name: str) -> None:
     """Write the checksum of the changed file into meta.json."""
     meta = json.loads((place / "meta.json").read_text())
-    meta["arrays"][name]["blake2b"] = module.file_sum(place / f"{name}.npy")
+    meta["arrays"][name]["blake2b"] = file_sum(place / f"{name}.npy")
     write_json(place / "meta.json", meta)
 
 

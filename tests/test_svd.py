@@ -125,6 +125,6 @@ def test_signs_do_not_follow_rounding_where_two_entries_are_as_large() -> None:
     """(a, -a): which of them is the largest is a matter of the last bit; the sign is not."""
     for shake in (1e-7, 0, -1e-7):
         right = np.array([[0.1, 0.0], [-0.7, 0.6 + shake], [0.7 + shake, -0.6]])
-        found = svd._signed(np.ones((5, 2)), np.ones(2), right)
-        assert found.right[1, 0] > 0 > found.right[2, 0] and found.right[1, 1] > 0 > found.right[2, 1]
-        assert (found.left[:, 0] == -1).all() and (found.left[:, 1] == 1).all()
+        found, sign = svd.signed_right(right)
+        assert found[1, 0] > 0 > found[2, 0] and found[1, 1] > 0 > found[2, 1]
+        assert sign.tolist() == [-1, 1]

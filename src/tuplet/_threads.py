@@ -118,6 +118,11 @@ def one_pool() -> Iterator[None]:
                 _release(_held.pop())
 
 
+def held() -> bool:
+    """Whether the pools of the libraries rest, by `one_pool`: what they would share among threads, `over` may."""
+    return bool(_held)
+
+
 def _hold() -> tuple[Any, int | None]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

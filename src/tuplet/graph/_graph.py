@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import check_labels
 from tuplet._html import table
-from tuplet._memory import forget_pages
+from tuplet._sums import LARGE, feed
 from tuplet.graph._checks import Features, checked_adjacency, checked_features, checked_ids
 
 
@@ -207,14 +207,26 @@ class Graph:
 
     def fingerprint(self) -> str:
         """16 hex digits that depend on structure, weights and features (not on labels, ids or the name)."""
+        return self._hashed(whole=False)
+
+    def has_fingerprint(self, known: Any) -> bool:
+        """Whether `known` is the fingerprint of this graph, also as 0.1 made it of large arrays: in one thread."""
+        if known == self.fingerprint():
+            return True
+        large = any(part is not None and part.nbytes > LARGE for part in self._parts())
+        return large and known == self._hashed(whole=True)
+
+    def _hashed(self, *, whole: bool) -> str:
         digest = hashlib.blake2b(digest_size=8)
         digest.update(f"{self.n_nodes} {self.n_features} {self.directed}".encode())
-        x: Any = self.x
-        parts = [self.indptr, self.indices, self.weights]
-        parts += [x.indptr, x.indices, x.data] if sp.issparse(x) else [x]
-        for part in parts:
-            _hash_array(digest, part)
+        for part in self._parts():
+            feed(digest, part, whole=whole)
         return digest.hexdigest()
+
+    def _parts(self) -> list[Any]:
+        """The arrays that the fingerprint depends on."""
+        x: Any = self.x
+        return [self.indptr, self.indices, self.weights, *([x.indptr, x.indices, x.data] if sp.issparse(x) else [x])]
 
     def __repr__(self) -> str:
         kind = ", directed" if self.directed else ""
@@ -234,15 +246,3 @@ class Graph:
             known = int(np.count_nonzero(self.y >= 0))
             rows.append(["classes", f"{self.n_classes}, known of {known:,} nodes"])
         return table(f"Graph {self.name}".strip(), rows)
-
-
-def _hash_array(digest: Any, array: Any) -> None:
-    """Feed dtype, shape and bytes of `array` (may be None or a memory map) in blocks of rows."""
-    if array is None:
-        digest.update(b"none")
-        return
-    digest.update(f"{array.dtype} {array.shape}".encode())
-    rows = max(1, 2**24 // max(1, array[:1].nbytes))
-    for start in range(0, len(array), rows):
-        digest.update(np.ascontiguousarray(array[start : start + rows]).data)
-        forget_pages(array)

@@ -18,16 +18,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_out_path, is_there
-from tuplet._files import DAMAGE, file_sum, json_sum, new_folder, open_array, save_array
+from tuplet._files import DAMAGE, json_sum, new_folder, open_array, save_array
 from tuplet._progress import Progress, in_shares
-from tuplet._threads import over
+from tuplet._sums import npy_entries, wrong_file
 from tuplet.graph import Graph
 from tuplet.io._content import check_content
 from tuplet.io.remote import local_path
 
 FORMAT = "tuplet-graph"
-VERSION = 1
-_BLOCK = 2**24  # bytes hashed or copied at once
+VERSION = 2  # 1 where no file is so large that its checksum is that of its chunks: 0.1 reads those
 _DTYPES = {"indptr": "i8", "indices": "i4 i8", "weights": "f4", "y": "i8", "x": "f2 f4 f8"}
 _SPLIT = ("split_train", "split_val", "split_test")  # nodes of the split that came with the data
 _DTYPES |= dict.fromkeys(_SPLIT, "i8")
@@ -101,14 +100,12 @@ def map_graph(folder: str | os.PathLike[str], *, part: int = 0, parts: int = 1) 
 
 
 def _check_sums(folder: Path, entries: Mapping[str, Any], progress: Progress | None) -> None:
-    """Raise where a file is not the one that was written; several are read at once."""
-    files = {name: folder / f"{name}.npy" for name in entries}
-    size = sum(file.stat().st_size for file in files.values())
+    """Raise where a file is not the one that was written; several threads read."""
+    size = sum((folder / f"{name}.npy").stat().st_size for name in entries)
     told = None if progress is None else in_shares("checksums", size, progress)
-    found = over(lambda name: file_sum(files[name], told), entries, hold=False)
-    for name, found_sum in zip(entries, found):
-        if found_sum != entries[name].get("blake2b"):
-            raise _damaged(folder, f"{name}.npy has another checksum than meta.json says")
+    wrong = wrong_file(folder, entries, told)
+    if wrong is not None:
+        raise _damaged(folder, f"{wrong}.npy has another checksum than meta.json says")
 
 
 def check_new_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -126,13 +123,10 @@ def write_meta(
     *, preparation: Any = None, label_column: str = "",
 ) -> None:  # fmt: skip
     """Write meta.json for the arrays that lie in `folder`."""
-    entries = {}
-    for path in sorted(folder.glob("*.npy")):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-        entries[path.stem] = {"dtype": array.dtype.str, "shape": list(array.shape), "blake2b": file_sum(path)}
+    entries = npy_entries(sorted(folder.glob("*.npy")))
     meta = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if any("chunk" in entry for entry in entries.values()) else 1,
         "name": name,
         "directed": directed,
         "nodes": entries["indptr"]["shape"][0] - 1,

@@ -23,6 +23,7 @@ from typing import Any
 
 from tuplet._check import InputError
 from tuplet._files import locked, new_folder
+from tuplet._sums import wrong_file
 from tuplet.engines import connected
 from tuplet.io._filesystems import CHECK, failures, filesystem, is_remote, said
 from tuplet.io._uris import shown
@@ -134,28 +135,24 @@ def _files(store: Any, path: str, uri: str) -> Files:
 
 def _copy_all(store: Any, files: Files, target: Path, uri: str, progress: Any) -> None:
     total, done = max(1, sum(size for _, size, _ in files.values())), 0
-    sums: dict[str, str] = {}
     for name, (path, size, _) in files.items():
         place = target / name if name else target
         place.parent.mkdir(parents=True, exist_ok=True)
-        sums[name] = _copy(store, path, size, place, uri)
+        _copy(store, path, size, place, uri)
         done += size
         if progress is not None:
             progress("download", done / total)
-    _check_sums(target, sums, uri)
+    _check_sums(target, uri)
 
 
-def _copy(store: Any, path: str, size: int, place: Path, uri: str) -> str:
-    """Copy one object block by block; its blake2b as `file_sum` tells it."""
-    digest = hashlib.blake2b(digest_size=16)
+def _copy(store: Any, path: str, size: int, place: Path, uri: str) -> None:
+    """Copy one object block by block."""
     with place.open("wb") as out:
         at = 0
         while at < size:
             block = _block(store, path, at, min(BLOCK, size - at), uri)
-            digest.update(block)
             out.write(block)
             at += len(block)
-    return digest.hexdigest()
 
 
 def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
@@ -180,18 +177,17 @@ def _block(store: Any, path: str, at: int, size: int, uri: str) -> bytes:
     )
 
 
-def _check_sums(target: Path, sums: dict[str, str], uri: str) -> None:
-    """Compare the files of a graph folder with the checksums in its meta.json."""
-    if "meta.json" not in sums:
+def _check_sums(target: Path, uri: str) -> None:
+    """Compare the files of a graph folder, as they were copied, with the checksums in its meta.json."""
+    if not (target / "meta.json").is_file():
         return
     try:
-        arrays = json.loads((target / "meta.json").read_text(encoding="utf-8")).get("arrays", {})
-        wrong = [name for name, entry in arrays.items() if sums.get(f"{name}.npy") != entry["blake2b"]]
+        wrong = wrong_file(target, json.loads((target / "meta.json").read_text(encoding="utf-8")).get("arrays", {}))
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise InputError(f"{shown(uri)} has a damaged meta.json ({error!r}). Upload the graph again.") from None
-    if wrong:
+    if wrong is not None:
         raise InputError(
-            f"{shown(uri)}: {wrong[0]}.npy is absent or has another checksum than meta.json says. Nothing was kept; "
+            f"{shown(uri)}: {wrong}.npy is absent or has another checksum than meta.json says. Nothing was kept; "
             "upload the graph again."
         )
 

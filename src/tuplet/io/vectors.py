@@ -212,7 +212,7 @@ def in_node_order(vectors: Vectors, graph: Graph) -> Vectors:
             "ids, write .parquet or .csv, for a .npy holds no ids."
         )
     known = vectors.metadata.get("graph")
-    if graph.ids is None and graph.x is not None and known not in (None, graph.fingerprint()):
+    if graph.ids is None and graph.x is not None and known is not None and not graph.has_fingerprint(known):
         raise InputError(
             f"The vectors were made for another graph (fingerprint {known}, this one {graph.fingerprint()}), and the "
             "nodes have no ids to tell more. Embed this graph first."

@@ -8,14 +8,17 @@ itself is symmetric, so only tiles on and above the diagonal are computed; each 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tuplet._threads import held, over
+
 DIRECT_LIMIT = 2048  # rows up to which a similarity matrix is held (16 MB)
 TILE = {"cpu": 2048, "cuda": 4096}  # rows of a tile beyond that: 16 MB and 64 MB
+PIECE = 128  # rows of a tile that one thread takes, some tenth of a millisecond
 STEEP = 0.05  # below this temperature exp(1 / t) leaves the range of float32, and maxima are taken out first
 
 
@@ -96,9 +99,9 @@ class _LogSums(torch.autograd.Function):
                 parts = _parts(tile, labels, rows, cols, steep)
                 pull, *more = [_pull(part, *some, steep) for part, some in zip(parts, ends)]
                 pull = pull.add_(more[0]) if more else pull
-            grad_a[rows].addmm_(pull, (a if b is None else b)[cols])
+            _add_product(grad_a[rows], pull, (a if b is None else b)[cols])
             if b is not None or rows != cols:
-                grad_b[cols].addmm_(pull.T, a[rows])
+                _add_product(grad_b[cols], pull.T, a[rows])
         return grad_a, None if b is None else grad_b, None, None, None, None
 
 
@@ -111,12 +114,41 @@ def _tiles(n: int, size: int, symmetric: bool) -> Iterator[tuple[slice, slice]]:
 
 def _tile(a: Tensor, b: Tensor | None, rows: slice, cols: slice, steep: bool, without_self: bool) -> Tensor:
     """exp(similarity) of a tile; the bare similarity when `steep`. What is left out is 0, or -inf."""
-    tile = a[rows] @ (a if b is None else b)[cols].T
-    if not steep:
-        tile.exp_()
+    left, right = a[rows], (a if b is None else b)[cols].T
+    tile = a.new_empty(len(left), right.shape[1])
+
+    def some(piece: slice) -> None:
+        with torch.no_grad():
+            torch.mm(left[piece], right, out=tile[piece])
+            if not steep:
+                tile[piece].exp_()
+
+    _by_pieces(some, tile)
     if without_self and rows == cols:
         tile.fill_diagonal_(-torch.inf if steep else 0.0)
     return tile
+
+
+def _add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """`left` @ `right`, added to `out`."""
+
+    def some(piece: slice) -> None:
+        with torch.no_grad():
+            out[piece].addmm_(left[piece], right)
+
+    _by_pieces(some, out)
+
+
+def _by_pieces(some: Callable[[slice], None], rows: Tensor) -> None:
+    """Call `some` for all `rows`; where torch is held to one thread, for pieces of them, by the threads of the pool.
+
+    A row of a product has the same bits whatever the piece.
+    """
+    n = len(rows)
+    if rows.device.type != "cpu" or n <= PIECE or not held():
+        some(slice(0, n))
+        return
+    over(some, [slice(start, min(start + PIECE, n)) for start in range(0, n, PIECE)])
 
 
 def _parts(tile: Tensor, labels: Tensor | None, rows: slice, cols: slice, steep: bool) -> Iterator[Tensor]:

@@ -68,7 +68,10 @@ def _bits(rows: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class FilteredRows:
-    """H (n, f) as two products. `before` (n,) scales the rows of X, `after` (n,) those of F X."""
+    """H (n, f) as two products. `before` (n,) scales the rows of X, `after` (n,) those of F X.
+
+    `across` gives a sparse X' as CSR: for all that share it made once, where it is no larger than a tall array.
+    """
 
     graph: Graph
     graph_filter: GraphFilter
@@ -77,6 +80,7 @@ class FilteredRows:
     after: Floats
     tick: Callable[[], None] = field(default=lambda: None)
     engine: str = "local"
+    across: Callable[[], Any] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,8 +99,11 @@ class FilteredRows:
         With r = 1/2 and a symmetric adjacency F is its own transpose.
         """
         self.tick()
-        filtered = self._filtered(_scale(y, self.after))
-        return transposed_times(self.graph.x, _scale(filtered, self.before)) * self.weights[:, None]
+        x: Any = self.graph.x
+        filtered = _scale(self._filtered(_scale(y, self.after)), self.before)
+        if self.across is not None and sp.issparse(x) and 2 * x.nnz <= y.size:
+            return times(self.across(), filtered) * self.weights[:, None]
+        return transposed_times(x, filtered) * self.weights[:, None]
 
     def _filtered(self, rows: Floats) -> Floats:
         if self.engine == "local":
@@ -112,11 +119,12 @@ def filtered_rows(
     seed: int = 0,
     tick: Callable[[], None] | None = None,
     engine: str = "local",
+    across: Callable[[], Any] | None = None,
 ) -> FilteredRows:
     """H of `graph`. The lengths of the rows of F X are estimated from random projections."""
     ones = np.ones(graph.n_nodes, np.float32)
     before = inverse(weighted_lengths(graph.x, weights))
-    rows = FilteredRows(graph, graph_filter, weights, before, ones, tick or (lambda: None), engine)
+    rows = FilteredRows(graph, graph_filter, weights, before, ones, tick or (lambda: None), engine, across)
     return replace(rows, after=inverse_lengths(rows.forward(random_signs(len(weights), seed))))
 
 
@@ -233,7 +241,12 @@ def fit_spectrum(rows: FilteredRows, d: int, *, balance: bool, seed: int = 0) ->
     """
     found = operator_svd(rows.forward, rows.backward, rows.shape, min(d, *rows.shape), seed=seed)
     projected = found.left
-    projected *= found.values  # H right, without another filtering
+
+    def stretch(block: slice) -> None:
+        projected[block] *= found.values  # H right, without another filtering
+
+    for _ in over_blocks(stretch, *projected.shape):
+        pass
     return spectrum_of(found.right, projected, balance=balance), projected
 
 

@@ -122,7 +122,7 @@ def _parts(model: Any, graph: Graph, rows: Any) -> list[NDArray[Any]] | None:
     saved = getattr(model, "rows_", None)
     if saved is None:
         return None
-    if saved.graph != graph.fingerprint():
+    if not graph.has_fingerprint(saved.graph):
         log.warning("the rows that the model was saved with are of another graph: they are not used")
         return None
     found: list[NDArray[Any]] = saved.parts

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -372,11 +372,11 @@ class SelfDMAT(NodeEstimator):
             if progress is not None:
                 progress("filter", min(1.0, done / _PASSES))
 
-        def rows(alpha: float) -> FilteredRows:
-            graph_filter = self._graph_filter(alpha)
-            return filtered_rows(graph, graph_filter, self.rarity_, seed=self.seed, tick=tick, engine=self.engine)
-
-        return rows(self.far), rows(self.near)
+        x: Any = graph.x
+        shared = {"weights": self.rarity_, "seed": self.seed, "tick": tick, "engine": self.engine}
+        make = partial(filtered_rows, graph, **shared, across=cache(lambda: x.T.tocsr()))
+        far, near = (make(graph_filter=one) for one in self._filters())
+        return far, near
 
     def _graph_filter(self, alpha: float) -> GraphFilter:
         return GraphFilter(ppr(alpha), tol=self.tol, device=self.device)

@@ -69,7 +69,7 @@ def _rows_of(model: Any, graph: Graph) -> Any:
 def _by_its_edges(model: Any, graph: Graph) -> bool:
     """Whether the columns that `model` was fitted on, where they have names, were made from the edges of `graph`."""
     names = list(getattr(model, "feature_names_in_", ()))
-    return not names or str(names[0]).endswith(graph.fingerprint())
+    return not names or graph.has_fingerprint(str(names[0])[-16:])
 
 
 def _aligned_clusters(table: Vectors, graph: Graph) -> NDArray[np.int64] | None:
@@ -129,7 +129,7 @@ def _of_table(table: Vectors, graph: Graph) -> dict[str, Any]:
     if seen is not None:
         facts["learned from"] = f"the edges and {int(seen.sum()):,} labels" if seen.any() else "the edges, no labels"
         warnings += [LABELS_TRAINED] if seen.any() else []
-    if made and graph.x is not None and made != graph.fingerprint():
+    if made and graph.x is not None and not graph.has_fingerprint(made):
         warnings.append(
             f"The vectors were made from another state of this graph (fingerprint {made}, now {graph.fingerprint()}):"
             " edges, weights or features have changed since. Embed the graph again to bring them together."

@@ -96,8 +96,8 @@ def _svd_within(forward: Callable[[Floats], Floats], q: Floats, d: int) -> SVD:
     values = np.sqrt(squares.clip(min=0))[::-1][:d]
     turn = turn[:, ::-1][:, :d]
     safe = np.where(values > 1e-6 * values[0], values, np.inf) if values[0] > 0 else np.full(d, np.inf)
-    left, right = times(y, turn / safe), times(q, turn)
-    return _signed(left, values, right)
+    right, sign = signed_right(times(q, turn))
+    return SVD(times(y, turn / safe * sign), _floats(values), right)  # signs turn no bit of a product but its sign
 
 
 def first_columns(shape: tuple[int, int], width: int, iterations: int, seed: int) -> tuple[Floats, int]:
@@ -129,17 +129,19 @@ def _by_gram(rows: Any, d: int) -> SVD:
     squares, vectors = eigh(near.astype(np.float64), subset_by_index=(last - d + 1, last))
     values, vectors = np.sqrt(squares.clip(min=0))[::-1], vectors[:, ::-1]
     safe = np.where(values > 1e-6 * values[0], values, np.inf) if values[0] > 0 else np.full(d, np.inf)
-    other = times(rows, vectors / safe) if tall else transposed_times(rows, (vectors / safe).astype(np.float32))
-    return _signed(other, values, vectors) if tall else _signed(vectors, values, other)
+    if not tall:
+        right, sign = signed_right(transposed_times(rows, (vectors / safe).astype(np.float32)))
+        return SVD(_floats(vectors * sign), _floats(values), right)
+    right, sign = signed_right(vectors)
+    return SVD(times(rows, vectors / safe * sign), _floats(values), right)
 
 
 def _dense(rows: Any) -> Any:
     return rows.toarray() if sp.issparse(rows) else np.asarray(rows)
 
 
-def _signed(left: Any, values: Any, right: Any) -> SVD:
-    right, sign = signed_right(right)
-    return SVD(*(np.ascontiguousarray(part, np.float32) for part in (left * sign, values, right)))
+def _floats(array: Any) -> Floats:
+    return np.ascontiguousarray(array, np.float32)
 
 
 def signed_right(right: Any) -> tuple[Floats, Floats]:
