@@ -14,11 +14,11 @@ from tuplet import Graph, metrics
 from tuplet.baselines import AGC, MS2CAG, SSGC, DeepWalk, FilterSVD, KMeansFeatures
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
 from tuplet.baselines._input import rows_of_sum_one
-from tuplet.baselines._pairs import PairSampler, rank_thresholds
+from tuplet.baselines._pairs import PairSampler, pair_similarities, rank_thresholds
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities
 from tuplet.baselines.agc import intra_cluster_distance
-from tuplet.baselines.age import largest_eigenvalue, scaled
+from tuplet.baselines.age import AGE, largest_eigenvalue, scaled
 from tuplet.baselines.bgrl import bootstrap_loss, move_towards
 from tuplet.baselines.ccassg import cca_loss, standardised
 from tuplet.baselines.dgi import _Infomax
@@ -410,6 +410,55 @@ def test_rank_thresholds_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyP
     assert [float(t) for t in rank_thresholds(z, (30, 900))] == pytest.approx(whole, abs=1e-6)
 
 
+@pytest.mark.parametrize("margin", [0.0, 5.0])
+def test_rank_thresholds_are_exact_where_zeros_tie_or_the_sample_is_off(margin: float) -> None:
+    z = torch.cat([scaled(unit(40, 5)), torch.zeros(20, 5)])
+    ordered = (z @ z.T).flatten().sort(descending=True).values
+    ranks = (3, 800, 1601, 3600)
+    found = [float(threshold) for threshold in rank_thresholds(z, ranks, margin=margin)]
+    assert found == [float(ordered[rank - 1]) for rank in ranks]
+    assert found[1] > 0 == found[2] == found[3]
+
+
+def test_pair_similarities_and_their_gradient_equal_the_products_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._pairs._CACHED", 5 * 7)
+    z, rng = unit(20, 5, grad=True), np.random.default_rng(0)
+    pairs = torch.from_numpy(np.concatenate([rng.integers(0, 20, (2, 60)), [[3, 3, 4], [3, 4, 3]]], axis=1))
+    weights = torch.from_numpy(rng.normal(size=63)).float()
+    ours, plain = pair_similarities(z, pairs), (z[pairs[0]] * z[pairs[1]]).sum(dim=1)
+    torch.testing.assert_close(ours, plain)
+    (one,), (two,) = (torch.autograd.grad((s * weights).sum(), z) for s in (ours, plain))
+    torch.testing.assert_close(one, two)
+
+
+def test_age_ends_where_it_does_with_sorted_similarities_and_plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit() -> AGE:
+        settings = {
+            "positive": (0.2, 0.1),
+            "negative": (0.3, 0.5),
+            "hidden": 16,
+            "epochs": 8,
+            "update_every": 3,
+            "batch_size": 200,
+        }
+        return AGE(3, **settings, device="cpu").fit(blocks())
+
+    def sort(z: torch.Tensor, ranks: tuple[int, ...]) -> list[torch.Tensor]:
+        ordered = (z @ z.T).clamp(min=0).flatten().sort(descending=True).values
+        return [ordered[rank - 1] for rank in ranks]
+
+    ours = fit()
+    monkeypatch.setattr("tuplet.baselines._pairs.rank_thresholds", sort)
+    for module in ("age", "_pairs"):
+        monkeypatch.setattr(
+            f"tuplet.baselines.{module}.pair_similarities", lambda z, p: (z[p[0]] * z[p[1]]).sum(dim=1)
+        )
+    plain = fit()
+    np.testing.assert_allclose(ours.embedding_, plain.embedding_, atol=1e-5)
+    np.testing.assert_array_equal(ours.labels_, plain.labels_)
+    assert ours.scores_ == pytest.approx(plain.scores_, rel=1e-4)
+
+
 def test_pairs_are_the_most_similar_and_negatives_lie_after_their_rank() -> None:
     z = scaled(unit(60, 5))
     sampler = PairSampler(z, 200, 1800)
@@ -433,6 +482,12 @@ def test_scaled_rows_have_unit_length_and_no_negative_entry() -> None:
     assert float(z.min()) == 0
     torch.testing.assert_close(z[:5].norm(dim=1), torch.ones(5))
     assert torch.equal(z[5], torch.zeros(4))
+
+
+def test_scaled_rows_are_those_stretched_to_one_first_as_in_the_paper() -> None:
+    z = 3 * unit(8, 6)
+    low, high = z.amin(dim=1, keepdim=True), z.amax(dim=1, keepdim=True)
+    torch.testing.assert_close(scaled(z), torch.nn.functional.normalize((z - low) / (high - low)))
 
 
 # CCA-SSG, BGRL, NS4GC, Dink-Net
