@@ -13,6 +13,7 @@ from tests.conftest import random_graph
 from tuplet import Graph, metrics
 from tuplet.baselines import AGC, MS2CAG, SSGC, DeepWalk, FilterSVD, KMeansFeatures
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
+from tuplet.baselines._infonce import info_nce
 from tuplet.baselines._input import rows_of_sum_one
 from tuplet.baselines._pairs import PairSampler, pair_similarities, rank_thresholds
 from tuplet.baselines._spectral import spectral_labels
@@ -23,9 +24,9 @@ from tuplet.baselines.bgrl import bootstrap_loss, move_towards
 from tuplet.baselines.ccassg import cca_loss, standardised
 from tuplet.baselines.dgi import _Infomax
 from tuplet.baselines.dinknet import cluster_loss, discrimination_loss
-from tuplet.baselines.gca import GCA, ViewSettings, info_nce
+from tuplet.baselines.gca import GCA, ViewSettings
 from tuplet.baselines.ns4gc import similarity_terms
-from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights, view_weights, weighted_info_nce
+from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights
 from tuplet.baselines.s2cag import without_mean
 from tuplet.baselines.sdcn import _Network, divergence, student_t, target_distribution
 
@@ -350,9 +351,31 @@ def naive_contrast(u, v, temperature, weights_between=None, weights_within=None)
     return total / n
 
 
-def test_info_nce_equals_the_double_loop() -> None:
+@pytest.mark.parametrize("block", [1, 30, 1000])
+def test_info_nce_equals_the_double_loop(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._infonce._BLOCK", block)
     u, v = unit(9, 4), unit(9, 4, seed=1)
-    assert float(info_nce(u, v, 0.5)) == pytest.approx(naive_contrast(u, v, 0.5), rel=1e-5)
+    expected = (naive_contrast(u, v, 0.5) + naive_contrast(v, u, 0.5)) / 2
+    assert float(info_nce(u, v, 0.5)) == pytest.approx(expected, rel=1e-5)
+
+
+def plain_contrast(u, v, temperature, weights_between=None, weights_within=None) -> torch.Tensor:
+    """`naive_contrast` in whole matrices, for its gradient."""
+    other = 1 - torch.eye(len(u))
+    wb, ww = (other if w is None else w for w in (weights_between, weights_within))
+    h = [(s / temperature).exp() for s in (u @ v.T, u @ u.T)]
+    positive = h[0].diagonal()
+    return (torch.log(positive + (wb * h[0]).sum(dim=1) + (ww * h[1]).sum(dim=1)) - torch.log(positive)).mean()
+
+
+@pytest.mark.parametrize("block", [30, 1000])
+def test_gradients_of_info_nce_equal_those_of_whole_matrices(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._infonce._BLOCK", block)
+    u, v = unit(9, 4, grad=True), unit(9, 4, seed=1, grad=True)
+    ours = torch.autograd.grad(info_nce(u, v, 0.5), (u, v))
+    plain = (plain_contrast(u, v, 0.5) + plain_contrast(v, u, 0.5)) / 2
+    for one, two in zip(ours, torch.autograd.grad(plain, (u, v))):
+        torch.testing.assert_close(one, two)
 
 
 # ProGCL
@@ -374,22 +397,28 @@ def test_posterior_equals_bayes_rule_on_scipys_densities() -> None:
     np.testing.assert_allclose(mixture.posterior(torch.from_numpy(s)), true / (true + false), rtol=1e-6)
 
 
+def dense_weights(u, v, mixture) -> list[np.ndarray]:
+    """The weights of u_i with v_k and u_i with u_k: posterior times similarity in its range, of mean 1 for each i."""
+    found = []
+    for other in (v, u):
+        s = (u @ other.T).detach().double().numpy()
+        s = (s - s.min()) / (s.max() - s.min())
+        weights = mixture.posterior(torch.from_numpy(s)).numpy() * s
+        np.fill_diagonal(weights, 0)
+        found.append(weights * (len(u) - 1) / weights.sum(axis=1, keepdims=True))
+    return found
+
+
 def test_weighted_info_nce_equals_the_loop_and_does_not_move_the_weights() -> None:
-    u, v = unit(8, 4, grad=True), unit(8, 4, seed=1)
+    u, v = unit(8, 4, grad=True), unit(8, 4, seed=1, grad=True)
     mixture = BetaMixture((2.0, 8.0), (7.0, 3.0), (0.8, 0.2))
-    between, within = (negative_weights(u.detach() @ other.T, mixture) for other in (v, u.detach()))
-    for weights in (between, within):
-        torch.testing.assert_close(weights.sum(dim=1), torch.full((8,), 7.0))
-        assert (weights.diagonal() == 0).all()
-    loss = weighted_info_nce(u, v, 0.5, view_weights(u, v, mixture))
-    expected = naive_contrast(u.detach(), v, 0.5, between.numpy(), within.numpy())
+    loss = info_nce(u, v, 0.5, negative_weights(u, v, mixture))
+    sides = [(u, v, *dense_weights(u, v, mixture)), (v, u, *dense_weights(v, u, mixture))]
+    expected = sum(naive_contrast(a.detach(), b.detach(), 0.5, *weights) for a, b, *weights in sides) / 2
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
-    (grad,) = torch.autograd.grad(loss, u)
-    similarity = [u @ v.T, u @ u.T]
-    terms = sum((w * (s / 0.5).exp()).sum(dim=1) for w, s in zip((between, within), similarity))
-    positive = ((u * v).sum(dim=1) / 0.5).exp()
-    (constant,) = torch.autograd.grad((torch.log(positive + terms) - torch.log(positive)).mean(), u)
-    torch.testing.assert_close(grad, constant)
+    constant = sum(plain_contrast(a, b, 0.5, *(torch.from_numpy(w).float() for w in ws)) for a, b, *ws in sides) / 2
+    for one, two in zip(torch.autograd.grad(loss, (u, v)), torch.autograd.grad(constant, (u, v))):
+        torch.testing.assert_close(one, two)
 
 
 # AGE

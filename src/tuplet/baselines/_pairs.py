@@ -27,8 +27,7 @@ def similarity_blocks(z: Tensor) -> Iterator[tuple[int, Tensor]]:
 def pair_similarities(z: Tensor, pairs: Tensor) -> Tensor:
     """z_i . z_j for each column (i, j) of `pairs` (2, m); differentiable in z.
 
-    The gradient is a product with the sparse matrix of the pairs' gradients: rows are neither added one by one nor in
-    an order that changes from run to run.
+    The gradient is a product with the sparse matrix of the pairs' gradients: no rows are added one by one.
     """
     similarity: Tensor = _PairSimilarities.apply(z, pairs)  # type: ignore[no-untyped-call]
     return similarity
