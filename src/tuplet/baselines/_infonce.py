@@ -90,7 +90,7 @@ def _exponentials(a: Tensor, b: Tensor, temperature: float, weights: Tensor | No
 def _scale(matrix: Tensor, of_rows: Tensor, of_columns: Tensor) -> None:
     """Multiply entry (i, k) by of_rows[i] + of_columns[k]."""
     for rows in row_blocks(matrix):
-        matrix[rows] *= of_rows[rows, None] + of_columns
+        matrix[rows].mul_(of_rows[rows, None] + of_columns)
 
 
 def row_blocks(matrix: Tensor) -> Iterator[slice]:
