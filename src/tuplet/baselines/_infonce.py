@@ -77,7 +77,7 @@ def _exponentials(a: Tensor, b: Tensor, temperature: float, weights: Tensor | No
     """exp(A B^T / temperature) times `weights` (n, n), its diagonal 0; the sums of its rows and of its columns."""
     n, a = len(a), a / temperature
     matrix, of_rows, of_columns = a.new_empty(n, n), a.new_empty(n), a.new_zeros(n)
-    for rows in row_blocks(matrix):
+    for rows in anchor_blocks(matrix):
         block = torch.mm(a[rows], b.T, out=matrix[rows]).exp_()
         if weights is not None:
             block *= weights[rows]
@@ -89,11 +89,11 @@ def _exponentials(a: Tensor, b: Tensor, temperature: float, weights: Tensor | No
 
 def _scale(matrix: Tensor, of_rows: Tensor, of_columns: Tensor) -> None:
     """Multiply entry (i, k) by of_rows[i] + of_columns[k]."""
-    for rows in row_blocks(matrix):
+    for rows in anchor_blocks(matrix):
         matrix[rows].mul_(of_rows[rows, None] + of_columns)
 
 
-def row_blocks(matrix: Tensor) -> Iterator[slice]:
+def anchor_blocks(matrix: Tensor) -> Iterator[slice]:
     """Slices of the rows of `matrix` (n, n), of `_BLOCK` entries each."""
     step = max(1, _BLOCK // len(matrix))
     return (slice(start, start + step) for start in range(0, len(matrix), step))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
-from tuplet.baselines._infonce import NegativeWeights, info_nce, row_blocks
+from tuplet.baselines._infonce import NegativeWeights, anchor_blocks, info_nce
 from tuplet.baselines._limit import check_memory
 from tuplet.baselines._views import ViewEncoder, ViewSettings, encode_graph, train_views
 from tuplet.graph import Graph
@@ -194,7 +194,7 @@ def posterior_times_similarity(a: Tensor, b: Tensor, mixture: BetaMixture) -> Te
     """
     matrix = a @ b.T
     low, high = matrix.aminmax()
-    for rows in row_blocks(matrix):
+    for rows in anchor_blocks(matrix):
         s = _to_range(matrix[rows], low, high)
         matrix[rows] = mixture.posterior(s).mul_(s)
     return matrix.fill_diagonal_(0)
