@@ -13,19 +13,20 @@ from tests.conftest import random_graph
 from tuplet import Graph, metrics
 from tuplet.baselines import AGC, MS2CAG, SSGC, DeepWalk, FilterSVD, KMeansFeatures
 from tuplet.baselines._gcn import Adjacency, GraphConv, SparseMatrix, to_device
+from tuplet.baselines._infonce import info_nce
 from tuplet.baselines._input import rows_of_sum_one
-from tuplet.baselines._pairs import PairSampler, rank_thresholds
+from tuplet.baselines._pairs import PairSampler, pair_similarities, rank_thresholds
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.baselines._views import centrality, drop_probabilities, view_probabilities
 from tuplet.baselines.agc import intra_cluster_distance
-from tuplet.baselines.age import largest_eigenvalue, scaled
+from tuplet.baselines.age import AGE, largest_eigenvalue, scaled
 from tuplet.baselines.bgrl import bootstrap_loss, move_towards
 from tuplet.baselines.ccassg import cca_loss, standardised
 from tuplet.baselines.dgi import _Infomax
 from tuplet.baselines.dinknet import cluster_loss, discrimination_loss
-from tuplet.baselines.gca import GCA, ViewSettings, info_nce
+from tuplet.baselines.gca import GCA, ViewSettings
 from tuplet.baselines.ns4gc import similarity_terms
-from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights, view_weights, weighted_info_nce
+from tuplet.baselines.progcl import BetaMixture, fit_mixture, negative_weights
 from tuplet.baselines.s2cag import without_mean
 from tuplet.baselines.sdcn import _Network, divergence, student_t, target_distribution
 
@@ -350,9 +351,31 @@ def naive_contrast(u, v, temperature, weights_between=None, weights_within=None)
     return total / n
 
 
-def test_info_nce_equals_the_double_loop() -> None:
+@pytest.mark.parametrize("block", [1, 30, 1000])
+def test_info_nce_equals_the_double_loop(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._infonce._BLOCK", block)
     u, v = unit(9, 4), unit(9, 4, seed=1)
-    assert float(info_nce(u, v, 0.5)) == pytest.approx(naive_contrast(u, v, 0.5), rel=1e-5)
+    expected = (naive_contrast(u, v, 0.5) + naive_contrast(v, u, 0.5)) / 2
+    assert float(info_nce(u, v, 0.5)) == pytest.approx(expected, rel=1e-5)
+
+
+def plain_contrast(u, v, temperature, weights_between=None, weights_within=None) -> torch.Tensor:
+    """`naive_contrast` in whole matrices, for its gradient."""
+    other = 1 - torch.eye(len(u))
+    wb, ww = (other if w is None else w for w in (weights_between, weights_within))
+    h = [(s / temperature).exp() for s in (u @ v.T, u @ u.T)]
+    positive = h[0].diagonal()
+    return (torch.log(positive + (wb * h[0]).sum(dim=1) + (ww * h[1]).sum(dim=1)) - torch.log(positive)).mean()
+
+
+@pytest.mark.parametrize("block", [30, 1000])
+def test_gradients_of_info_nce_equal_those_of_whole_matrices(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._infonce._BLOCK", block)
+    u, v = unit(9, 4, grad=True), unit(9, 4, seed=1, grad=True)
+    ours = torch.autograd.grad(info_nce(u, v, 0.5), (u, v))
+    plain = (plain_contrast(u, v, 0.5) + plain_contrast(v, u, 0.5)) / 2
+    for one, two in zip(ours, torch.autograd.grad(plain, (u, v))):
+        torch.testing.assert_close(one, two)
 
 
 # ProGCL
@@ -374,22 +397,28 @@ def test_posterior_equals_bayes_rule_on_scipys_densities() -> None:
     np.testing.assert_allclose(mixture.posterior(torch.from_numpy(s)), true / (true + false), rtol=1e-6)
 
 
+def dense_weights(u, v, mixture) -> list[np.ndarray]:
+    """The weights of u_i with v_k and u_i with u_k: posterior times similarity in its range, of mean 1 for each i."""
+    found = []
+    for other in (v, u):
+        s = (u @ other.T).detach().double().numpy()
+        s = (s - s.min()) / (s.max() - s.min())
+        weights = mixture.posterior(torch.from_numpy(s)).numpy() * s
+        np.fill_diagonal(weights, 0)
+        found.append(weights * (len(u) - 1) / weights.sum(axis=1, keepdims=True))
+    return found
+
+
 def test_weighted_info_nce_equals_the_loop_and_does_not_move_the_weights() -> None:
-    u, v = unit(8, 4, grad=True), unit(8, 4, seed=1)
+    u, v = unit(8, 4, grad=True), unit(8, 4, seed=1, grad=True)
     mixture = BetaMixture((2.0, 8.0), (7.0, 3.0), (0.8, 0.2))
-    between, within = (negative_weights(u.detach() @ other.T, mixture) for other in (v, u.detach()))
-    for weights in (between, within):
-        torch.testing.assert_close(weights.sum(dim=1), torch.full((8,), 7.0))
-        assert (weights.diagonal() == 0).all()
-    loss = weighted_info_nce(u, v, 0.5, view_weights(u, v, mixture))
-    expected = naive_contrast(u.detach(), v, 0.5, between.numpy(), within.numpy())
+    loss = info_nce(u, v, 0.5, negative_weights(u, v, mixture))
+    sides = [(u, v, *dense_weights(u, v, mixture)), (v, u, *dense_weights(v, u, mixture))]
+    expected = sum(naive_contrast(a.detach(), b.detach(), 0.5, *weights) for a, b, *weights in sides) / 2
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
-    (grad,) = torch.autograd.grad(loss, u)
-    similarity = [u @ v.T, u @ u.T]
-    terms = sum((w * (s / 0.5).exp()).sum(dim=1) for w, s in zip((between, within), similarity))
-    positive = ((u * v).sum(dim=1) / 0.5).exp()
-    (constant,) = torch.autograd.grad((torch.log(positive + terms) - torch.log(positive)).mean(), u)
-    torch.testing.assert_close(grad, constant)
+    constant = sum(plain_contrast(a, b, 0.5, *(torch.from_numpy(w).float() for w in ws)) for a, b, *ws in sides) / 2
+    for one, two in zip(torch.autograd.grad(loss, (u, v)), torch.autograd.grad(constant, (u, v))):
+        torch.testing.assert_close(one, two)
 
 
 # AGE
@@ -408,6 +437,55 @@ def test_rank_thresholds_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyP
     whole = [float(t) for t in rank_thresholds(z, (30, 900))]
     monkeypatch.setattr("tuplet.baselines._pairs._BLOCK", 50 * 7)
     assert [float(t) for t in rank_thresholds(z, (30, 900))] == pytest.approx(whole, abs=1e-6)
+
+
+@pytest.mark.parametrize("margin", [0.0, 5.0])
+def test_rank_thresholds_are_exact_where_zeros_tie_or_the_sample_is_off(margin: float) -> None:
+    z = torch.cat([scaled(unit(40, 5)), torch.zeros(20, 5)])
+    ordered = (z @ z.T).flatten().sort(descending=True).values
+    ranks = (3, 800, 1601, 3600)
+    found = [float(threshold) for threshold in rank_thresholds(z, ranks, margin=margin)]
+    assert found == [float(ordered[rank - 1]) for rank in ranks]
+    assert found[1] > 0 == found[2] == found[3]
+
+
+def test_pair_similarities_and_their_gradient_equal_the_products_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuplet.baselines._pairs._CACHED", 5 * 7)
+    z, rng = unit(20, 5, grad=True), np.random.default_rng(0)
+    pairs = torch.from_numpy(np.concatenate([rng.integers(0, 20, (2, 60)), [[3, 3, 4], [3, 4, 3]]], axis=1))
+    weights = torch.from_numpy(rng.normal(size=63)).float()
+    ours, plain = pair_similarities(z, pairs), (z[pairs[0]] * z[pairs[1]]).sum(dim=1)
+    torch.testing.assert_close(ours, plain)
+    (one,), (two,) = (torch.autograd.grad((s * weights).sum(), z) for s in (ours, plain))
+    torch.testing.assert_close(one, two)
+
+
+def test_age_ends_where_it_does_with_sorted_similarities_and_plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit() -> AGE:
+        settings = {
+            "positive": (0.2, 0.1),
+            "negative": (0.3, 0.5),
+            "hidden": 16,
+            "epochs": 8,
+            "update_every": 3,
+            "batch_size": 200,
+        }
+        return AGE(3, **settings, device="cpu").fit(blocks())
+
+    def sort(z: torch.Tensor, ranks: tuple[int, ...]) -> list[torch.Tensor]:
+        ordered = (z @ z.T).clamp(min=0).flatten().sort(descending=True).values
+        return [ordered[rank - 1] for rank in ranks]
+
+    ours = fit()
+    monkeypatch.setattr("tuplet.baselines._pairs.rank_thresholds", sort)
+    for module in ("age", "_pairs"):
+        monkeypatch.setattr(
+            f"tuplet.baselines.{module}.pair_similarities", lambda z, p: (z[p[0]] * z[p[1]]).sum(dim=1)
+        )
+    plain = fit()
+    np.testing.assert_allclose(ours.embedding_, plain.embedding_, atol=1e-5)
+    np.testing.assert_array_equal(ours.labels_, plain.labels_)
+    assert ours.scores_ == pytest.approx(plain.scores_, rel=1e-4)
 
 
 def test_pairs_are_the_most_similar_and_negatives_lie_after_their_rank() -> None:
@@ -433,6 +511,12 @@ def test_scaled_rows_have_unit_length_and_no_negative_entry() -> None:
     assert float(z.min()) == 0
     torch.testing.assert_close(z[:5].norm(dim=1), torch.ones(5))
     assert torch.equal(z[5], torch.zeros(4))
+
+
+def test_scaled_rows_are_those_stretched_to_one_first_as_in_the_paper() -> None:
+    z = 3 * unit(8, 6)
+    low, high = z.amin(dim=1, keepdim=True), z.amax(dim=1, keepdim=True)
+    torch.testing.assert_close(scaled(z), torch.nn.functional.normalize((z - low) / (high - low)))
 
 
 # CCA-SSG, BGRL, NS4GC, Dink-Net

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -214,6 +215,25 @@ def test_how_far_a_meter_is(told: Any, said: str) -> None:
     meter = Meter()
     meter.told = told
     assert meter.how_far() == said
+
+
+def test_a_fit_that_opens_a_gpu_on_its_way_is_timed_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = 0
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: held > 0)
+    monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda: held)
+    meter = Meter()
+    with meter.fit_phases() as progress:
+        held = 2**20
+        time.sleep(0.2)
+        progress("train", 0.01)
+        told = meter.told
+        assert told is not None and 0.2 < told.before + told.inside < 10
+        assert re.fullmatch("with 1% of train done: about [2-9][0-9] s a fit by the clock, on a GPU", meter.how_far())
+        held = 0  # open, but this job does not use it
+        monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+        assert meter.how_far().endswith(" of CPU time a fit")
 
 
 def test_a_clock_keeps_the_phases_apart() -> None:

@@ -16,7 +16,7 @@ from tuplet._seed import stream, torch_stream
 from tuplet.baselines._gcn import make_linear
 from tuplet.baselines._input import cluster_count, tell
 from tuplet.baselines._limit import check_memory
-from tuplet.baselines._pairs import PairSampler
+from tuplet.baselines._pairs import PairSampler, pair_similarities
 from tuplet.baselines._spectral import spectral_labels
 from tuplet.filters import GraphFilter
 from tuplet.filters.weights import laplacian
@@ -109,7 +109,7 @@ class AGE(NodeEstimator):
             for pairs, labels in self._batches(sampler, draws):
                 optimizer.zero_grad()
                 z = scaled(encoder(x))
-                similarity = (z[pairs[0]] * z[pairs[1]]).sum(dim=1).clamp(0, 1)
+                similarity = pair_similarities(z, pairs).clamp(0, 1)
                 binary_cross_entropy(similarity, labels).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             if epoch % self.update_every == 0 or epoch == self.epochs:
@@ -165,9 +165,11 @@ class AGE(NodeEstimator):
 
 
 def scaled(z: Tensor) -> Tensor:
-    """Each row moved and stretched to [0, 1], then scaled to unit length: similarities lie in [0, 1]."""
-    low, high = z.amin(dim=1, keepdim=True), z.amax(dim=1, keepdim=True)
-    return normalize((z - low) / (high - low).clamp(min=1e-12))
+    """Each row less its smallest entry, scaled to unit length: similarities lie in [0, 1].
+
+    The paper stretches rows to [0, 1] before the scaling, which the scaling undoes.
+    """
+    return normalize(z - z.amin(dim=1, keepdim=True))
 
 
 def largest_eigenvalue(graph: Graph, *, seed: int) -> float:

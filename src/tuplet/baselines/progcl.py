@@ -12,16 +12,15 @@ from torch import Tensor
 
 from tuplet._check import check_int, check_number
 from tuplet._seed import torch_stream
+from tuplet.baselines._infonce import NegativeWeights, anchor_blocks, info_nce
 from tuplet.baselines._limit import check_memory
 from tuplet.baselines._views import ViewEncoder, ViewSettings, encode_graph, train_views
-from tuplet.baselines.gca import info_nce
 from tuplet.graph import Graph
 from tuplet.models.contract import NodeEstimator, Progress, Rows
 from tuplet.training.batches import pick_device
 
-_MATRICES = 12  # n x n float32 matrices alive at the peak of one step: 8 saved for backward, 4 in use
+_MATRICES = 7  # n x n float32 matrices at the peak of one step: GCA's, and 3 of weights
 _SAMPLE = 200_000  # similarities that the mixture is fitted to
-Weights = tuple[Tensor, Tensor]
 _EDGE = 1e-4  # similarities are kept this far from 0 and 1, where a beta density may have no bound
 
 
@@ -32,7 +31,7 @@ class ProGCL(NodeEstimator):
     the component with the higher mean stands for false negatives (nodes of the anchor's class), and `init` is the
     share it starts from. Each negative is then weighted by its posterior of being true times its similarity,
     scaled to mean 1 for each anchor (the paper's ProGCL-weight); the weights stay those of that epoch, as released,
-    unless `frozen` is False: then they follow the vectors. Needs about twice GCA's memory.
+    unless `frozen` is False: then they follow the vectors. Needs almost twice GCA's memory.
     """
 
     dim_parameter = "hidden"
@@ -85,17 +84,17 @@ class ProGCL(NodeEstimator):
         check_memory("ProGCL", graph.n_nodes, self.memory_needed(graph), self.memory_limit, device)
         pairs = torch_stream(self.seed, "negatives", str(device))
         self.mixture_: BetaMixture | None = None
-        kept: list[Weights] = []
+        kept: list[NegativeWeights] = []
 
         def contrast(u: Tensor, v: Tensor, epoch: int) -> Tensor:
             if epoch < start:
-                return (info_nce(u, v, temperature) + info_nce(v, u, temperature)) / 2
+                return info_nce(u, v, temperature)
             if self.mixture_ is None:
                 self.mixture_ = fit_mixture(sampled_similarities(u, v, pairs), share)
             if not kept or not self.frozen:
-                kept[:] = [view_weights(u, v, self.mixture_), view_weights(v, u, self.mixture_)]
-            one = weighted_info_nce(u, v, temperature, kept[0])
-            return (one + weighted_info_nce(v, u, temperature, kept[1])) / 2
+                kept.clear()  # before the next: they are large
+                kept.append(negative_weights(u, v, self.mixture_))
+            return info_nce(u, v, temperature, kept[0])
 
         self.encoder_ = train_views(graph, settings, contrast, device, progress)
         self.embedding_ = self._embed(graph, None)
@@ -172,33 +171,30 @@ def sampled_similarities(u: Tensor, v: Tensor, generator: torch.Generator) -> ND
     n = len(u)
     i = torch.randint(n, (_SAMPLE,), generator=generator, device=u.device)
     k = (i + 1 + torch.randint(n - 1, (_SAMPLE,), generator=generator, device=u.device)) % n
-    return _to_range((u[i] * v[k]).sum(dim=1)).double().cpu().numpy()
+    s = (u[i] * v[k]).sum(dim=1)
+    return _to_range(s, *s.aminmax()).double().cpu().numpy()
 
 
-def _to_range(s: Tensor) -> Tensor:
-    low, high = s.min(), s.max()
+def _to_range(s: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return (s - low) / (high - low).clamp(min=1e-12)
 
 
 @torch.no_grad()
-def negative_weights(similarity: Tensor, mixture: BetaMixture) -> Tensor:
-    """Posterior of being a true negative times similarity (n, n); 0 on the diagonal, each row's others of mean 1."""
-    s = _to_range(similarity)
-    weights = mixture.posterior(s).mul_(s)
-    weights.fill_diagonal_(0)
-    return weights.div_(weights.sum(dim=1, keepdim=True).clamp(min=1e-12) / (len(s) - 1))
+def negative_weights(u: Tensor, v: Tensor, mixture: BetaMixture) -> NegativeWeights:
+    """For each anchor and view, `posterior_times_similarity` of its negatives scaled to mean 1."""
+    between, first, second = (posterior_times_similarity(a, b, mixture) for a, b in ((u, v), (u, u), (v, v)))
+    sums = between.sum(dim=1), first.sum(dim=1), between.sum(dim=0), second.sum(dim=1)
+    u_there, u_here, v_there, v_here = ((len(u) - 1) / total.clamp(min=1e-12) for total in sums)
+    return NegativeWeights((between, first, second), (u_there, u_here, v_there, v_here))
 
 
-def view_weights(u: Tensor, v: Tensor, mixture: BetaMixture) -> Weights:
-    """`negative_weights` of the anchors u (n, d) with the nodes of the other view, and with those of their own."""
-    here, there = u.detach(), v.detach()
-    return negative_weights(here @ there.T, mixture), negative_weights(here @ here.T, mixture)
-
-
-def weighted_info_nce(u: Tensor, v: Tensor, temperature: float, weights: Weights) -> Tensor:
-    """InfoNCE whose negatives, of the other view and of the own, carry `weights`, (n, n) each."""
-    total = torch.exp((u * v).sum(dim=1) / temperature)
-    positive = total
-    for other, weight in zip((v, u), weights):
-        total = total + (weight * (u @ other.T / temperature).exp_()).sum(dim=1)
-    return (torch.log(total) - torch.log(positive)).mean()
+def posterior_times_similarity(a: Tensor, b: Tensor, mixture: BetaMixture) -> Tensor:
+    """The chance that b_k is a true negative of a_i times their similarity, scaled to [0, 1] by its range over all
+    pairs, (n, n); 0 on the diagonal.
+    """
+    matrix = a @ b.T
+    low, high = matrix.aminmax()
+    for rows in anchor_blocks(matrix):
+        s = _to_range(matrix[rows], low, high)
+        matrix[rows] = mixture.posterior(s).mul_(s)
+    return matrix.fill_diagonal_(0)

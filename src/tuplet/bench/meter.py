@@ -71,7 +71,7 @@ class Meter:
     def how_far(self) -> str:
         """Where a fit that is stopped now stands, and how long it would take at this pace; "" before it began.
 
-        Seconds are those of the processor, which a busy machine does not stretch; with a GPU, of the clock.
+        Seconds are those of the processor, which a busy machine does not stretch; of a fit on a GPU, of the clock.
 
         >>> meter = Meter()
         >>> meter.told = Told("train", 0.04, 20.0, 120.0)
@@ -83,8 +83,9 @@ class Meter:
             return ""
         if not 0 < told.share < 1:
             return f"with {told.phase} done" if told.share else f"before the first part of {told.phase} was done"
-        whole = _length(told.before + told.inside / told.share) + ("" if _gpu() else " of CPU time")
-        return f"with {100 * told.share:.2g}% of {told.phase} done: about {whole} a fit"
+        whole = _length(told.before + told.inside / told.share)
+        cost = f"{whole} a fit by the clock, on a GPU" if _on_gpu() else f"{whole} of CPU time a fit"
+        return f"with {100 * told.share:.2g}% of {told.phase} done: about {cost}"
 
     @property
     def peak_mb(self) -> float:
@@ -103,14 +104,15 @@ class _PhaseClock:
 
     def __init__(self, meter: Meter) -> None:
         self.meter, self.last, self.phases = meter, time.perf_counter(), set[str]()
-        self.start = self.phase_start = self.at = _work_seconds()
+        self.start = self.phase_start = self.at = _now()
 
     def __call__(self, phase: str, fraction: float) -> None:
         self.count(phase)
         if self.meter.told is None or self.meter.told.phase != phase:
             self.phase_start = self.at
-        self.at = _work_seconds()
-        self.meter.told = Told(phase, fraction, self.phase_start - self.start, self.at - self.phase_start)
+        self.at = _now()
+        before, inside = _spent(self.start, self.phase_start), _spent(self.phase_start, self.at)
+        self.meter.told = Told(phase, fraction, before, inside)
 
     def count(self, phase: str) -> None:
         """Give the time since the last call to `phase`."""
@@ -125,16 +127,17 @@ def time_limit(seconds: float | None, how_far: Callable[[], str] = str, *, stret
     """Raise TimeoutError inside after `seconds`, with what `how_far` then says; only in the main thread, where
     signals arrive.
 
-    Without a GPU a process that had to wait for the processor gets the rest of its seconds, up to `stretch` times as
-    long in all.
+    A process without work on a GPU that had to wait for the processor gets the rest of its seconds, up to `stretch`
+    times as long in all.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    start, worked = time.monotonic(), _work_seconds()
+    start = _now()
 
     def stop(*_: object) -> None:
-        left = min(seconds - (_work_seconds() - worked), stretch * seconds - (time.monotonic() - start))
+        now = _now()
+        left = min(seconds - _spent(start, now), stretch * seconds - (now[0] - start[0]))
         if left > 0.01 * seconds:
             signal.setitimer(signal.ITIMER_REAL, left)
             return
@@ -160,12 +163,25 @@ def _length(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.2g} hours"
 
 
-def _work_seconds() -> float:
-    return time.perf_counter() if _gpu() else time.process_time()
+def _now() -> tuple[float, float]:
+    """Seconds of the clock and of the processor. Both: whether a fit uses a GPU shows only while it runs."""
+    return time.perf_counter(), time.process_time()
+
+
+def _spent(start: tuple[float, float], end: tuple[float, float]) -> float:
+    """Seconds of work between two times: of the clock where it is done on a GPU, else of the processor."""
+    kind = 0 if _on_gpu() else 1
+    return end[kind] - start[kind]
+
+
+def _on_gpu() -> bool:
+    """Whether this job has held memory of a GPU; a process that only asked for the GPU's name has not."""
+    torch = _gpu()
+    return torch is not None and torch.cuda.max_memory_allocated() > 0
 
 
 def _gpu() -> Any:
-    """torch, where it has work on a GPU."""
+    """torch, where it has a GPU open."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and torch.cuda.is_initialized() else None
 
