@@ -102,7 +102,7 @@ class Work:
                 progress("vectors", part)
 
         found = self.rest.rows("vectors", lambda path: written(path, some, shape, width, maps=maps, tick=tick))
-        self.rest.drop("groups", "near-groups", "learned")
+        self.rest.drop("groups", "near-groups", "learned", "principal")
         return found
 
 

@@ -44,8 +44,10 @@ def fill_from(model: SelfDMAT, values: Mapping[str, Any], arrays: Mapping[str, A
     model.encoder_ = filled_encoder(values["layers"], encoder)
     numbers = {name: check_number(name, value) for name, value in values["numbers"].items()}
     known = {name: t.numpy() for name, t in arrays.items()} | numbers
-    for name in _SPECTRA:  # files of 0.1 have no such factors
-        known.setdefault(f"{name}.widen", np.ones(len(known[f"{name}.centre"]), np.float32))
+    for name in _SPECTRA:
+        if f"{name}.spread" not in known:  # files of 0.1 lower no column, those of early 0.2 by factors
+            factors = known.pop(f"{name}.widen", np.ones(len(known[f"{name}.centre"]), np.float32))
+            known |= {f"{name}.spread": 1 / factors, f"{name}.level": float(1 / factors.max())}
     model.far_, model.near_ = (
         Spectrum(**{part.name: known[f"{name}.{part.name}"] for part in fields(Spectrum)}) for name in _SPECTRA
     )
@@ -62,12 +64,12 @@ def _check_sizes(model: SelfDMAT) -> None:
         if (
             f != model.n_features_in_
             or spectrum.turn.shape != (d, d)
-            or {spectrum.centre.shape, spectrum.mass.shape, spectrum.widen.shape} != {(d,)}
+            or {spectrum.centre.shape, spectrum.mass.shape, spectrum.spread.shape} != {(d,)}
         ):
             raise ValueError("spectra of the wrong shape")
     sizes, turn = layer_sizes(model.encoder_), model.turn_.shape
     if len(model.part_weights) != 3:
         raise ValueError(f"{len(model.part_weights)} part_weights")
-    turned = turn == (0, 0) or (turn[0] == model._width() and turn[1] > 0)
+    turned = turn == (0, 0) or (turn[0] == model._parts().width and turn[1] > 0)
     if model.n_clusters_ < 1 or sizes[0] > model.near_.turn.shape[1] or not turned:
         raise ValueError("an encoder or a turn of the wrong shape")

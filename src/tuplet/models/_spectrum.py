@@ -27,8 +27,7 @@ from tuplet.rows.unit import scale_rows
 
 _BALANCE = 0.4  # rows are divided by (their similarity to all rows) to this power; 0.5 is the normalised cut
 _LEAST_MASS = 0.01  # of the median: smaller similarities count as this
-_SPREAD = 0.9  # the columns of the detail are as wide as their singular values to this power
-_LEAST_SPREAD = 1e-3  # of the widest column: narrower ones count as this
+_LEAST_LEVEL = 1e-3  # of the widest column: the others are not lowered further
 
 
 def rarity(x: Any) -> Floats:
@@ -158,12 +157,14 @@ class Spectrum:
 
     `right` (f, d): singular vectors; `centre` (d,): the mean row; `mass` (d,): the sum of the rows, and `least` and
     `typical` similarities to it; `turn` (d, d): from balanced rows to their principal directions, the first one
-    lowered to the length of the second; `widen` (d,): factors of the columns of the detail.
+    lowered to the length of the second; `spread` (d,) of the columns, and the `level` that those of the detail are
+    lowered to.
     """
 
     right: Floats
     centre: Floats
-    widen: Floats
+    spread: Floats
+    level: float
     mass: Floats
     least: float
     typical: float
@@ -185,9 +186,19 @@ class Spectrum:
         return projected
 
     def detail(self, projected: Floats) -> Floats:
-        """Unit rows (n, d) around their mean, narrow columns widened: what tells neighbours from strangers."""
-        n, d = projected.shape
-        return gathered(lambda block: scale_rows((projected[block] - self.centre) * self.widen), (n, d), d)
+        """Unit rows (n, d) around their mean, wide columns lowered: what tells neighbours from strangers."""
+        (n, d), factors = projected.shape, self.level / np.maximum(self.spread, self.level)
+        return gathered(lambda block: scale_rows((projected[block] - self.centre) * factors), (n, d), d)
+
+    def lowered(self, columns: int) -> Spectrum:
+        """The same, but so many columns of the detail, half of all at most, are no wider than the next one.
+
+        The widest columns tell the groups apart as the filter left them, unbalanced. Groups and learned part do that
+        better; K-Means on the vectors would go by the widest all the same.
+        """
+        widest = np.sort(self.spread)[::-1]
+        level = widest[min(columns, len(widest) // 2)]
+        return replace(self, level=max(float(level), _LEAST_LEVEL * float(widest[0])))
 
     def groups(self, projected: Floats, columns: int) -> Floats:
         """Unit rows (n, columns) in which dense groups stand apart, whatever their size."""
@@ -268,24 +279,15 @@ def spectrum_of(right: Floats, projected: Floats, *, balance: bool) -> Spectrum:
     balance = balance and typical > 0
     least = _LEAST_MASS * float(np.median(similar)) if balance else 0.0
     least, typical = (max(least, 1e-6 * typical), typical) if balance else (0.0, 0.0)
-    widen = _widening(squares / n - np.square(centre))
-    found = Spectrum(right, centre, widen, mass, least, typical, np.eye(d, dtype=np.float32))
+    spread = np.sqrt((squares / n - np.square(centre)).clip(min=0))
+    spread = spread if spread.any() else np.ones_like(spread)
+    found = Spectrum(right, centre, spread, float(spread.max()), mass, least, typical, np.eye(d, dtype=np.float32))
 
     def products(rows: Floats) -> Any:
         balanced = rows * found.balance(rows)[:, None]
         return balanced.T @ balanced
 
     return replace(found, turn=_principal(total(products, d, d)))
-
-
-def _widening(variances: Floats) -> Floats:
-    """Factors (d,) that make the spread of each column what it is to the power `_SPREAD`; 1 for the widest."""
-    spread = np.sqrt(variances.clip(min=0))
-    widest = spread.max(initial=0)
-    if widest == 0:
-        return np.ones_like(spread)
-    found: Floats = (spread / widest).clip(min=_LEAST_SPREAD) ** np.float32(_SPREAD - 1)
-    return found
 
 
 def _principal(gram: Floats) -> Floats:

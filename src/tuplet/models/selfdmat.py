@@ -5,9 +5,9 @@
     near rows -> centred columns                                                             | detail
     vector = groups, learned and detail side by side
 
-The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them. Before the
-training the labels are made to agree with the edges, and once more after it, when the learned rows say theirs. An
-encoder that learns these last labels from scratch gives the vectors.
+The labels come from one view of the graph and the encoder sees another one, so it cannot just repeat them. They are
+made to agree with the edges. Then the three parts together are clustered and made to agree once more: `labels_`. The
+encoder of the vectors learns these from scratch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tuplet.graph import Graph
 from tuplet.models._choose_k import choose_groups
 from tuplet.models._cost import FitEstimate, fit_cost
 from tuplet.models._groups import agreed_groups, alike, found_groups, tell_empty, tell_unsure
+from tuplet.models._parts import Parts
 from tuplet.models._self_labels import confident, group_means
 from tuplet.models._selfdmat_disk import Work, work_of
 from tuplet.models._selfdmat_state import fill_from, state_of
@@ -45,17 +46,17 @@ from tuplet.models._spectrum import (
 )
 from tuplet.models._spectrum_gpu import spectra_on_device
 from tuplet.models.contract import NodeEstimator, Pass, Progress, Rows
-from tuplet.rows.blocks import gathered, summed
+from tuplet.rows.blocks import gathered
 from tuplet.rows.lloyd import Labels
-from tuplet.rows.svd import signed_right
 from tuplet.rows.unit import scale_rows
 from tuplet.training.batches import pick_device
 from tuplet.training.config import TrainConfig
-from tuplet.training.encoder import encode, layer_sizes, make_encoder
+from tuplet.training.encoder import layer_sizes, make_encoder
 from tuplet.training.loop import train
 
 _STEPS, _STEPS_A_GROUP = 60, 3  # of each training, whichever is more
 _COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
+_PRINCIPAL_A_GROUP = 4  # columns of the vectors, in which the last groups are found
 _PASSES = 12  # filter passes of a fit, for the progress callback
 
 
@@ -101,6 +102,7 @@ class SelfDMAT(NodeEstimator):
     clusters = True
     keeps_rows = True
     dim_parameter = "dim"
+    near_: Spectrum
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class SelfDMAT(NodeEstimator):
         batch_size: int = 512,
         lr: float = 1e-3,
         weight_decay: float = 0.02,
-        part_weights: tuple[float, float, float] = (0.45, 0.45, 1.0),
+        part_weights: tuple[float, float, float] = (0.4, 0.3, 1.0),
         dim: int | None = None,
         n_init: int = 50,
         memory: int | str | None = None,
@@ -188,6 +190,7 @@ class SelfDMAT(NodeEstimator):
         far_rows, near_rows = self._spectra(graph, work, progress)
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
         k = self.n_clusters_
+        self.near_ = self.near_.lowered(2 * k)
         groups = self._groups("groups", self.far_, far_rows, work)
         found = found_groups(groups, k, n_init=self.n_init, seed=self.seed, device=self.device)
         self.modularity_ = alike(graph, found)
@@ -197,7 +200,7 @@ class SelfDMAT(NodeEstimator):
         columns = columns[:] if work is None else columns
         config = replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k))
         self._train(columns, first, config, _half(progress, 0))
-        self.labels_ = self._agreed(graph, groups, near_rows, proposed, work)
+        self.labels_ = self._agreed(graph, groups, far_rows, near_rows, work)
         tell_empty(self.labels_, k)
         self._train(columns, self.labels_, config, _half(progress, 1))
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
@@ -263,37 +266,61 @@ class SelfDMAT(NodeEstimator):
     def _groups(self, name: str, spectrum: Spectrum, projected: Rows, work: Work | None) -> Rows:
         """Rows (n, 2k) that tell the groups apart, of one spectrum; where there are files, one called `name`."""
         groups = GroupRows(spectrum, projected, 2 * self.n_clusters_)
-        return groups[:] if work is None else work.kept(name, groups.__getitem__, groups.shape, projected)
+        return self._made(name, groups.__getitem__, groups.shape[1], projected, work)
 
-    def _agreed(self, graph: Graph, groups: Rows, near_rows: Rows, proposed: Labels, work: Work | None) -> Labels:
-        """The label of each node (n,): what far, near and learned rows and the edges agree on."""
-        (n, width), k, size = near_rows.shape, self.n_clusters_, layer_sizes(self.encoder_)[-1]
+    def _made(self, name: str, some: Callable[[slice], Rows], columns: int, source: Rows, work: Work | None) -> Rows:
+        """Rows (n, columns), `some` for the blocks of `source`; where there are files, one called `name`."""
+        shape = len(source), columns
+        return gathered(some, shape, source.shape[1]) if work is None else work.kept(name, some, shape, source)
 
-        def some(block: slice) -> Rows:
-            return self._learned(near_rows[block])
+    def _agreed(self, graph: Graph, groups: Rows, far_rows: Rows, near_rows: Rows, work: Work | None) -> Labels:
+        """The label of each node (n,): groups of what the vectors would be now, made to agree.
 
-        if work is None:
-            learned = gathered(some, (n, size), width)
-        else:
-            learned = work.kept("learned", some, (n, size), near_rows)
+        They are found in the principal columns of those vectors (4k; on all of them K-Means ends in worse optima).
+        Far, near, learned and principal rows and the edges have a say.
+        """
+        k, parts = self.n_clusters_, self._parts()
+        turn = parts.principal(far_rows, near_rows, _PRINCIPAL_A_GROUP * k)
+
+        def learned(block: slice) -> Rows:
+            return parts.learned(near_rows[block])
+
+        def turned(block: slice) -> Rows:
+            return parts.joined(far_rows[block], near_rows[block]) @ turn
+
+        rows = self._made("principal", turned, turn.shape[1], near_rows, work)
+        found = found_groups(rows, k, n_init=self.n_init, seed=self.seed, device=self.device)
         near = self._groups("near-groups", self.near_, near_rows, work)
-        return agreed_groups(graph, proposed, k, groups, near, learned)
+        own = self._made("learned", learned, layer_sizes(self.encoder_)[-1], near_rows, work)
+        return agreed_groups(graph, found, k, groups, near, own, rows)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
-
-        def some(block: slice) -> Rows:
-            return self._joined(far_rows[block], near_rows[block])
-
-        n, width, maps = len(near_rows), self._width(), [far_rows, near_rows]
+        parts, n = self._parts(), len(near_rows)
         self.turn_ = np.empty((0, 0), np.float32)
-        if self.dim is not None and self.dim != width:
-            self.turn_ = self._chosen_turn(some, n, width, maps)
-        shape = (n, self.turn_.shape[1] or width)
+        if self.dim is not None and self.dim != parts.width:
+            if self.dim > min(parts.width, n):
+                raise InputError(
+                    f"dim={self.dim}, but the vectors of this graph have {parts.width} columns and {n} rows. "
+                    "Give a smaller dim, a larger detail, or leave dim out."
+                )
+            self.turn_ = parts.principal(far_rows, near_rows, self.dim)
+        shape, width = (n, self.turn_.shape[1] or parts.width), parts.width
+        some = self._some(parts, far_rows, near_rows)
         if work is None:
             return gathered(some, shape, width)
-        found: Rows = work.vectors(some, shape, width, maps, progress)
+        found: Rows = work.vectors(some, shape, width, [far_rows, near_rows], progress)
         return found
+
+    def _some(self, parts: Parts, far_rows: Rows, near_rows: Rows) -> Callable[[slice], Rows]:
+        """The vectors of a block of projected rows."""
+
+        def some(block: slice) -> Rows:
+            rows = parts.joined(far_rows[block], near_rows[block])
+            unit: Rows = scale_rows(rows @ self.turn_) if self.turn_.size else rows
+            return unit
+
+        return some
 
     def width_on(self, graph: Graph) -> int | None:
         """How many numbers the vectors of `graph` will have, where `n_clusters` or `dim` is given."""
@@ -303,10 +330,9 @@ class SelfDMAT(NodeEstimator):
         most = min(graph.n_nodes, graph.n_features)
         return min(2 * k, self._far_columns(), most) + self.layers[-1] + min(self.detail, most)
 
-    def _width(self) -> int:
-        """Columns of the three parts."""
-        groups = min(2 * self.n_clusters_, int(self.far_.turn.shape[1]))
-        return groups + layer_sizes(self.encoder_)[-1] + int(self.near_.right.shape[1])
+    def _parts(self) -> Parts:
+        lengths = self.part_weights
+        return Parts(self.far_, self.near_, self.encoder_, self.n_clusters_, lengths, self.device)
 
     @one_pool()
     def _embed(self, graph: Graph, progress: Progress | None) -> Rows:
@@ -335,16 +361,16 @@ class SelfDMAT(NodeEstimator):
 
     def _finish_projected(self, far_rows: Rows, near_rows: Rows) -> Rows:
         """Vectors of projected rows, by blocks."""
-        width = self._width()
-        shape = (len(far_rows), self.turn_.shape[1] or width)
-        return gathered(lambda block: self._joined(far_rows[block], near_rows[block]), shape, width)
+        parts = self._parts()
+        shape = len(far_rows), self.turn_.shape[1] or parts.width
+        return gathered(self._some(parts, far_rows, near_rows), shape, parts.width)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return state_of(self)
 
     def _restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         fill_from(self, values, arrays)
-        self._n_features_out = self.turn_.shape[1] or self._width()
+        self._n_features_out = self.turn_.shape[1] or self._parts().width
 
     def _checked(self, graph: Graph) -> TrainConfig:
         if self.n_clusters is None and graph.n_nodes < 3:
@@ -393,40 +419,6 @@ class SelfDMAT(NodeEstimator):
         self.k_edges_ = choice.edges.count if choice.edges is not None else None
         tell_unsure(choice, self.k_edges_)
         return choice.k
-
-    def _parts(self, far_rows: Rows, near_rows: Rows) -> list[Rows]:
-        """The three parts of the vectors, unit rows each."""
-        groups = self.far_.groups(far_rows, 2 * self.n_clusters_)
-        return [groups, self._learned(near_rows), self.near_.detail(near_rows)]
-
-    def _learned(self, near_rows: Rows) -> Rows:
-        columns = layer_sizes(self.encoder_)[0]
-        learned = encode(self.encoder_, self.near_.groups(near_rows, columns), device=pick_device(self.device))
-        unit: Rows = scale_rows(learned)
-        return unit
-
-    def _chosen_turn(self, rows_of: Callable[[slice], Rows], n: int, width: int, maps: list[Any]) -> Rows:
-        """The principal directions (width, dim) of the vectors that `rows_of` gives block by block."""
-        assert self.dim is not None
-        if self.dim > min(width, n):
-            raise InputError(
-                f"dim={self.dim}, but the vectors of this graph have {width} columns and {n} rows. "
-                "Give a smaller dim, a larger detail, or leave dim out."
-            )
-
-        def products(block: slice) -> Any:
-            rows = rows_of(block).astype(np.float64)
-            return rows.T @ rows
-
-        turn = np.linalg.eigh(summed(products, n, width, (width, width), maps=maps))[1]
-        return signed_right(turn[:, ::-1][:, : self.dim])[0]
-
-    def _joined(self, far_rows: Rows, near_rows: Rows) -> Rows:
-        """The vectors of projected rows: three parts of unit rows side by side, the whole of unit length."""
-        parts = self._parts(far_rows, near_rows)
-        joined = np.hstack([weight * part for weight, part in zip(self.part_weights, parts)]).astype(np.float32)
-        unit: Rows = scale_rows(joined @ self.turn_ if self.turn_.size else joined)
-        return unit
 
 
 def _tell_filtered(progress: Progress | None) -> None:
