@@ -51,7 +51,7 @@ class SparseMatrix:
 def to_csr(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """The torch CSR tensor of arrays that are known to be right."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message=".*beta state.*|.*is in beta.*|.*invariant.*")
         return torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
 
 

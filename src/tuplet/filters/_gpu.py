@@ -164,6 +164,7 @@ def filter_through_device(
         return buffer[: op.n * width].view(op.n, width)
 
     incoming = buffers.pop()
+    lanes.wait_for_products()  # a buffer may lie where what made the matrix lay, and that may not be done yet
     lanes.send(read, firsts[0], view(incoming, firsts[0]))
     finished: tuple[int, torch.Tensor] | None = None
     for i, first in enumerate(firsts):
@@ -271,6 +272,13 @@ class _Lanes:
         """Let the products' stream wait for everything sent so far."""
         if self.stream is not None:
             self.stream.synchronize()
+
+    def wait_for_products(self) -> None:
+        """Let the transfers' stream wait for everything that the products' stream was given so far."""
+        if self.stream is not None:
+            import torch
+
+            self.stream.wait_stream(torch.cuda.current_stream(self.device))
 
     def _free_piece(self, turn: int, like: torch.Tensor, kind: torch.dtype | None = None) -> torch.Tensor:
         self._wait(turn)
