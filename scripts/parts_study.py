@@ -2,10 +2,10 @@
 
     TUPLET_DATA=folder python scripts/parts_study.py --out rows.jsonl [--graphs coauthor-cs,many-a] [--seeds 100,101]
 
-For each graph and seed one fit for clusters and the probe, and on the graphs of the paper one on the training graph of
-a split for links; then every variant of the vectors is made of the same rows. A variant: lengths of groups and learned
-part (the detail has 1), and how many of the widest columns of the detail are lowered to the next one, in groups.
-Graphs of scripts/validation_graphs.py have K-Means alone. docs/LOG.md has what was found.
+For each graph and seed one fit for clusters and the probe, and on the graphs of the paper one on the training graph
+of a split for links; then every variant of the vectors is made of the same rows. A variant: lengths of groups and
+learned part (the detail has 1), and how many of the widest columns of the detail are lowered to the next one, in
+groups. Graphs of scripts/validation_graphs.py have K-Means alone. docs/LOG.md has what was found.
 """
 
 from __future__ import annotations
