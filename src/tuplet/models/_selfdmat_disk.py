@@ -79,11 +79,11 @@ class Work:
             tick(i, 1.0)
         return found
 
-    def kept(self, name: str, some: Callable[[slice], Any], shape: tuple[int, int], source: Any) -> Any:
-        """What `some` makes of the blocks of `source`, as a memory map."""
+    def kept(self, name: str, some: Callable[[slice], Any], shape: tuple[int, int], sources: Sequence[Any]) -> Any:
+        """What `some` makes of the blocks of rows of all `sources`, as a memory map."""
 
         def write(path: Path) -> None:
-            written(path, some, shape, source.shape[1], maps=[source])
+            written(path, some, shape, sum(rows.shape[1] for rows in sources), maps=sources)
 
         return self.rest.rows(name, write)
 

@@ -266,12 +266,16 @@ class SelfDMAT(NodeEstimator):
     def _groups(self, name: str, spectrum: Spectrum, projected: Rows, work: Work | None) -> Rows:
         """Rows (n, 2k) that tell the groups apart, of one spectrum; where there are files, one called `name`."""
         groups = GroupRows(spectrum, projected, 2 * self.n_clusters_)
-        return self._made(name, groups.__getitem__, groups.shape[1], projected, work)
+        return self._made(name, groups.__getitem__, groups.shape[1], [projected], work)
 
-    def _made(self, name: str, some: Callable[[slice], Rows], columns: int, source: Rows, work: Work | None) -> Rows:
-        """Rows (n, columns), `some` for the blocks of `source`; where there are files, one called `name`."""
-        shape = len(source), columns
-        return gathered(some, shape, source.shape[1]) if work is None else work.kept(name, some, shape, source)
+    def _made(
+        self, name: str, some: Callable[[slice], Rows], columns: int, sources: list[Rows], work: Work | None
+    ) -> Rows:
+        """Rows (n, columns), `some` for the blocks of `sources`; where there are files, one called `name`."""
+        shape = len(sources[0]), columns
+        if work is None:
+            return gathered(some, shape, sum(rows.shape[1] for rows in sources))
+        return work.kept(name, some, shape, sources)
 
     def _agreed(self, graph: Graph, groups: Rows, far_rows: Rows, near_rows: Rows, work: Work | None) -> Labels:
         """The label of each node (n,): groups of what the vectors would be now, made to agree.
@@ -288,10 +292,10 @@ class SelfDMAT(NodeEstimator):
         def turned(block: slice) -> Rows:
             return parts.joined(far_rows[block], near_rows[block]) @ turn
 
-        rows = self._made("principal", turned, turn.shape[1], near_rows, work)
+        rows = self._made("principal", turned, turn.shape[1], [far_rows, near_rows], work)
         found = found_groups(rows, k, n_init=self.n_init, seed=self.seed, device=self.device)
         near = self._groups("near-groups", self.near_, near_rows, work)
-        own = self._made("learned", learned, layer_sizes(self.encoder_)[-1], near_rows, work)
+        own = self._made("learned", learned, layer_sizes(self.encoder_)[-1], [near_rows], work)
         return agreed_groups(graph, found, k, groups, near, own, rows)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
