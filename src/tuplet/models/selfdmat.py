@@ -275,7 +275,8 @@ class SelfDMAT(NodeEstimator):
         shape = len(sources[0]), columns
         if work is None:
             return gathered(some, shape, sum(rows.shape[1] for rows in sources))
-        return work.kept(name, some, shape, sources)
+        found: Rows = work.kept(name, some, shape, sources)
+        return found
 
     def _agreed(self, graph: Graph, groups: Rows, far_rows: Rows, near_rows: Rows, work: Work | None) -> Labels:
         """The label of each node (n,): groups of what the vectors would be now, made to agree.
