@@ -143,7 +143,7 @@ def test_what_belongs_to_another_run_is_refused(words: Graph, tmp_path: Path) ->
 def test_a_disk_without_room_is_refused_before_any_work(
     words: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuplet.models._selfdmat_disk.file_bytes", lambda n, columns: 10**18)
+    monkeypatch.setattr("tuplet.models._cost.file_bytes", lambda *sizes: 10**18)
     monkeypatch.setattr(Work, "spectra", None)
     with pytest.raises(InputError, match="GB are free"):
         SelfDMAT(**QUICK).fit(words, checkpoint=tmp_path / "steps")
@@ -160,6 +160,19 @@ def test_the_estimate_tells_what_a_budget_changes(words: Graph) -> None:
     found = SelfDMAT(3).estimate(words)
     assert found.disk >= 4 * 240 * 3 * 256 and found.memory >= 16 * 240 * 256 and found.seconds[0] < found.seconds[1]
     assert "of disk" in str(found) and found.to_dict()["memory"] == found.memory
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_the_files_never_take_more_than_the_estimate_says(k: int, tmp_path: Path) -> None:
+    graph, folder, seen = block_model([900, 900], n_features=500, seed=0), tmp_path / "steps", list[int]()
+
+    def look(phase: str, part: float) -> None:
+        seen.append(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+
+    settings = QUICK | {"n_clusters": k, "max_steps": 1, "detail": 250}
+    model = SelfDMAT(**settings).fit(graph, checkpoint=folder, progress=look)
+    share = max(seen) / model.estimate(graph).disk
+    assert 0.8 < share <= 1.02  # headers, and small arrays
 
 
 def test_the_command_line_goes_on_where_it_was(words: Graph, run: Run, tmp_path: Path) -> None:

@@ -28,15 +28,23 @@ def filtered_columns(width: int) -> int:
     return SIGNS + _PASSES * (width + EXTRA)
 
 
-def file_bytes(n: int, columns: int) -> int:
-    """The most that lies on disk at one time: input, blocks and output of one filtering, float32."""
-    return int(12 * n * max(columns + EXTRA, SIGNS))
+def file_bytes(n: int, f: int, widths: tuple[int, int], kept: int) -> int:
+    """The most that lies on disk at one time, in float32, for n nodes and f features.
+
+    That is input, blocks and output of one filtering, of the near rows beside the far ones; or the rows of both
+    spectra and `kept` columns that are made of them. Beside it, for each spectrum, two rounds of its columns (f, d)
+    and a turn (d, d).
+    """
+    far, near = widths
+    filtering = max(3 * (far + EXTRA), 3 * max(near + EXTRA, SIGNS) + far)
+    small = sum((2 * f + 2 * d) * (d + EXTRA) for d in widths)
+    return 4 * (n * max(filtering, far + near + kept) + small)
 
 
 def fit_cost(
-    graph: Graph, *, far: float, near: float, tol: float, widths: tuple[int, int], device: str
+    graph: Graph, *, far: float, near: float, tol: float, widths: tuple[int, int], kept: int, device: str
 ) -> FitEstimate:
-    """The estimate for two filters whose spectra have `widths` columns."""
+    """The estimate for two filters whose spectra have `widths` columns, and `kept` ones that are made of them."""
     n, f, threads = graph.n_nodes, graph.n_features, os.cpu_count() or 1
     x: Any = graph.x
     stored = x.nnz / max(1, n) if hasattr(x, "nnz") else f
@@ -49,5 +57,5 @@ def fit_cost(
         widest = max(widest, min(width, f) + EXTRA, SIGNS)
     graph_bytes = int(graph.indices.nbytes + graph.indptr.nbytes)
     streamed = _START + graph_bytes + 12 * n * 16 + 64 * n
-    disk = file_bytes(n, widths[1])
+    disk = file_bytes(n, f, widths, kept)
     return FitEstimate(memory=16 * n * widest, streamed=streamed, disk=disk, seconds=(low, high))

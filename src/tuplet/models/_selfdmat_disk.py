@@ -15,7 +15,7 @@ from typing import Any
 from tuplet._check import InputError, parse_bytes
 from tuplet._files import content_key, locked
 from tuplet.graph import Graph
-from tuplet.models._cost import file_bytes, filtered_columns
+from tuplet.models._cost import filtered_columns
 from tuplet.models._spectrum import Spectrum, has_negative, inverse, rarity, weighted_lengths
 from tuplet.models._spectrum_disk import DiskRows
 from tuplet.models._spectrum_gpu import spectra_on_device, step_name
@@ -132,7 +132,7 @@ def work_of(
             folder, again = Path(model.cache) / f"selfdmat-{key}", True
             folder.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
-        _check_disk(folder, graph.n_nodes, min(model.detail, graph.n_features))
+        _check_disk(folder, model.estimate(graph).disk)
         rows = Steps.opened(folder, key, resume=again)
         everything = {name: value for name, value in model.get_params().items() if name not in _ELSEWHERE}
         rest = Steps.opened(base / "rest", f"{key} {sorted(everything.items())!r}", resume=resume)
@@ -150,8 +150,8 @@ def _base(checkpoint: str | os.PathLike[str] | None, stack: ExitStack) -> Path:
     return base
 
 
-def _check_disk(folder: Path, n: int, columns: int) -> None:
-    need, have = file_bytes(n, columns), shutil.disk_usage(folder.parent).free
+def _check_disk(folder: Path, need: int) -> None:
+    have = shutil.disk_usage(folder.parent).free
     have += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     if have < need:
         raise InputError(

@@ -57,6 +57,7 @@ from tuplet.training.loop import train
 _STEPS, _STEPS_A_GROUP = 60, 3  # of each training, whichever is more
 _COLUMNS_A_GROUP = 4  # of the near rows, that the encoder sees at least
 _PRINCIPAL_A_GROUP = 4  # columns of the vectors, in which the last groups are found
+_FEW = 20  # groups, as long as nobody knows how many there are
 _PASSES = 12  # filter passes of a fit, for the progress callback
 
 
@@ -261,7 +262,7 @@ class SelfDMAT(NodeEstimator):
         return [self._graph_filter(alpha) for alpha in (self.far, self.near)]
 
     def _far_columns(self) -> int:
-        return max(64, 4 * (self.n_clusters or 20))
+        return max(64, 4 * (self.n_clusters or _FEW))
 
     def _groups(self, name: str, spectrum: Spectrum, projected: Rows, work: Work | None) -> Rows:
         """Rows (n, 2k) that tell the groups apart, of one spectrum; where there are files, one called `name`."""
@@ -332,8 +333,8 @@ class SelfDMAT(NodeEstimator):
         known, k = super().width_on(graph), self.n_clusters
         if known is not None or k is None or graph.x is None:
             return known
-        most = min(graph.n_nodes, graph.n_features)
-        return min(2 * k, self._far_columns(), most) + self.layers[-1] + min(self.detail, most)
+        far, near = self._widths(graph)
+        return min(2 * k, far) + self.layers[-1] + near
 
     def _parts(self) -> Parts:
         lengths = self.part_weights
@@ -349,8 +350,19 @@ class SelfDMAT(NodeEstimator):
 
     def estimate(self, graph: Graph) -> FitEstimate:
         """Bytes of memory and disk, and a range of seconds, that `fit` will take; nothing is computed."""
-        widths = (self._far_columns(), self.detail)
-        return fit_cost(graph, far=self.far, near=self.near, tol=self.tol, widths=widths, device=self.device)
+        settings = {name: getattr(self, name) for name in ("far", "near", "tol", "device")}
+        return fit_cost(graph, **settings, widths=self._widths(graph), kept=self._kept_columns(graph))
+
+    def _widths(self, graph: Graph) -> tuple[int, int]:
+        """Columns of the far and of the near spectrum."""
+        most = min(graph.n_nodes, graph.n_features)
+        return min(self._far_columns(), most), min(self.detail, most)
+
+    def _kept_columns(self, graph: Graph) -> int:
+        """Columns of all files that are made of the rows of both spectra: groups, learned, principal, vectors."""
+        k, learned, (far, near) = self.n_clusters or _FEW, self.layers[-1], self._widths(graph)
+        width = min(2 * k, far) + learned + near
+        return min(2 * k, far) + min(2 * k, near) + learned + min(_PRINCIPAL_A_GROUP * k, width) + width
 
     def passes(self) -> tuple[Pass, ...]:
         """Both filters; the columns that are filtered are the spectrum's and those that measure lengths."""
