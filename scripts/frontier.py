@@ -26,6 +26,7 @@ from validation_graphs import NAMES, UNSEEN, make
 import tuplet
 from tuplet import Graph, SelfDMAT
 from tuplet.metrics import accuracy, ari, modularity, nmi
+from tuplet.models._groups import found_groups
 from tuplet.models._self_labels import group_means, of_any_size
 from tuplet.rows.kmeans import kmeans
 from tuplet.rows.lloyd import Clusters
@@ -81,8 +82,13 @@ class Change:
         patches = dict(self.patches)
         if self.start is not None:
             start = self.start
-            patches["tuplet.models._groups.kmeans"] = lambda rows, k, *, seed, **_: start(graph, rows, k, seed)
-            patches["tuplet.models._groups.of_any_size"] = lambda rows, found: found
+
+            def first(rows: Any, k: int, *, seed: int, known: Any = None, **rest: Any) -> Any:
+                if known is not None:
+                    return found_groups(rows, k, seed=seed, known=known, **rest)
+                return start(graph, rows, k, seed).labels
+
+            patches["tuplet.models.selfdmat.found_groups"] = first
         with ExitStack() as stack:
             for place, value in patches.items():
                 stack.enter_context(patch(place, value))

@@ -11,7 +11,7 @@ from tuplet.graph import Graph
 from tuplet.metrics import modularity
 from tuplet.models._agreement import Beliefs, agreed
 from tuplet.models._choose_k import Choice
-from tuplet.models._self_labels import of_any_size
+from tuplet.models._self_labels import group_means, of_any_size
 from tuplet.models.contract import Rows
 from tuplet.rows.kmeans import kmeans
 from tuplet.rows.lloyd import Labels
@@ -20,9 +20,12 @@ log = logging.getLogger("tuplet")
 _UNLIKE = 0.2  # modularity of the groups below which neighbours are not alike
 
 
-def found_groups(rows: Rows, k: int, *, n_init: int, seed: int, device: str) -> Labels:
-    """Groups (n,) of the rows: those of K-Means, then of any size."""
-    found = kmeans(rows, k, seed=seed, n_init=n_init, unit_rows=False, device=device)
+def found_groups(
+    rows: Rows, k: int, *, seed: int, device: str, n_init: int = 1, known: Labels | None = None
+) -> Labels:
+    """Groups (n,) of the rows: those of K-Means, then of any size. K-Means goes on from those `known`, if any are."""
+    centres = None if known is None else group_means(rows, known, k)
+    found = kmeans(rows, k, seed=seed, n_init=n_init, unit_rows=False, device=device, centres=centres)
     return of_any_size(rows, found).labels
 
 

@@ -81,7 +81,7 @@ class SelfDMAT(NodeEstimator):
         time. None: 60, or three for each group where that is more.
     part_weights : lengths of the three parts of a vector: groups, learned, detail.
     dim : columns of the vectors, by their principal directions. None: all, 2 n_clusters + layers[-1] + detail.
-    n_init : starts of K-Means.
+    n_init : starts of the first K-Means; the second one goes on from the groups so far.
     memory : bytes (or "8GB") that the process may use: every array that grows with the nodes is then a file, and
         `embedding_` a memory map. The vectors are those of a fit in memory, to rounding.
     cache : a folder for the filtered rows, which are then files too; found again by graph and filters.
@@ -201,7 +201,7 @@ class SelfDMAT(NodeEstimator):
         columns = columns[:] if work is None else columns
         config = replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k))
         self._train(columns, first, config, _half(progress, 0))
-        self.labels_ = self._agreed(graph, groups, far_rows, near_rows, work)
+        self.labels_ = self._agreed(graph, proposed, groups, far_rows, near_rows, work)
         tell_empty(self.labels_, k)
         self._train(columns, self.labels_, config, _half(progress, 1))
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
@@ -279,11 +279,13 @@ class SelfDMAT(NodeEstimator):
         found: Rows = work.kept(name, some, shape, sources)
         return found
 
-    def _agreed(self, graph: Graph, groups: Rows, far_rows: Rows, near_rows: Rows, work: Work | None) -> Labels:
+    def _agreed(
+        self, graph: Graph, proposed: Labels, groups: Rows, far_rows: Rows, near_rows: Rows, work: Work | None
+    ) -> Labels:
         """The label of each node (n,): groups of what the vectors would be now, made to agree.
 
-        They are found in the principal columns of those vectors (4k; on all of them K-Means ends in worse optima).
-        Far, near, learned and principal rows and the edges have a say.
+        They are found in the principal columns of those vectors (4k; on all of them K-Means ends in worse optima),
+        from the `proposed` ones on. Far, near, learned and principal rows and the edges have a say.
         """
         k, parts = self.n_clusters_, self._parts()
         turn = parts.principal(far_rows, near_rows, _PRINCIPAL_A_GROUP * k)
@@ -295,7 +297,7 @@ class SelfDMAT(NodeEstimator):
             return parts.joined(far_rows[block], near_rows[block]) @ turn
 
         rows = self._made("principal", turned, turn.shape[1], [far_rows, near_rows], work)
-        found = found_groups(rows, k, n_init=self.n_init, seed=self.seed, device=self.device)
+        found = found_groups(rows, k, seed=self.seed, device=self.device, known=proposed)
         near = self._groups("near-groups", self.near_, near_rows, work)
         own = self._made("learned", learned, layer_sizes(self.encoder_)[-1], [near_rows], work)
         return agreed_groups(graph, found, k, groups, near, own, rows)

@@ -17,7 +17,7 @@ from tuplet._check import check_choice, check_int
 from tuplet._memory import mapped_file
 from tuplet._seed import seed_of
 from tuplet._threads import one_pool
-from tuplet.rows.lloyd import SETTLED, STEPS, Clusters, lloyd, simplified_silhouette
+from tuplet.rows.lloyd import SETTLED, STEPS, Clusters, Floats, lloyd, simplified_silhouette
 from tuplet.rows.starts import best_start, sampled
 from tuplet.rows.unit import checked_vectors, scale_rows
 
@@ -27,11 +27,18 @@ _GPU_WORK = 2**31  # rows x columns x clusters that are worth the way to a GPU
 
 
 def kmeans(
-    z: Any, k: int, *, seed: int = 0, n_init: int = 10, unit_rows: bool = True, device: str = "auto"
+    z: Any,
+    k: int,
+    *,
+    seed: int = 0,
+    n_init: int = 10,
+    unit_rows: bool = True,
+    device: str = "auto",
+    centres: Floats | None = None,
 ) -> Clusters:
     """K-Means: the best of `n_init` k-means++ starts, after swaps of centres that lower its inertia.
 
-    Fewer clusters come back where z has fewer distinct rows.
+    Fewer clusters come back where z has fewer distinct rows. `centres` (k, d), for dense z: the one start instead.
 
     `device`: "cpu", "cuda", or "auto" for a GPU that torch already uses, where the work is worth it.
 
@@ -44,10 +51,11 @@ def kmeans(
     n_init, seed = check_int("n_init", n_init), check_int("seed", seed, minimum=0)
     check_choice("device", device, ("auto", "cpu", "cuda"))
     if sp.issparse(z):
+        assert centres is None
         return _sparse(scale_rows(z, unit_rows), k, seed, n_init)
     rows = scale_rows(z, unit_rows) if _in_memory(z) else z
     later = unit_rows and rows is z  # rows are scaled as they are read
-    start = best_start(rows, k, seed, n_init, later)
+    start = best_start(rows, k, seed, n_init, later, centres)
     if len(start.labels) == z.shape[0]:
         return start
     if _worth_a_gpu(z, k, device):

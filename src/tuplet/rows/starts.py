@@ -24,22 +24,25 @@ _GAIN = 1e-4  # share of the inertia that a swap must save
 _SPLIT_ROWS, _SPLIT_STEPS = 512, 5  # of a trial split: rows of k-means++, and Lloyd's steps
 
 
-def best_start(rows: Any, k: int, seed: int, n_init: int, unit_rows: bool) -> Clusters:
-    """Clusters of a sample of rows; of all, settled, where they are few."""
+def best_start(rows: Any, k: int, seed: int, n_init: int, unit_rows: bool, centres: Floats | None = None) -> Clusters:
+    """Clusters of a sample of rows; of all, settled, where they are few. From `centres` (k, d), where given."""
     sample = np.ascontiguousarray(scale_rows(sampled(rows, sample_size(k), seed), unit_rows))
-    return start_on(sample, k, seed, n_init, whole=len(sample) == rows.shape[0])
+    return start_on(sample, k, seed, n_init, whole=len(sample) == rows.shape[0], centres=centres)
 
 
-def start_on(sample: Floats, k: int, seed: int, n_init: int, *, whole: bool) -> Clusters:
-    """The best of `n_init` starts on a sample, after swaps; settled where it is the `whole`."""
+def start_on(
+    sample: Floats, k: int, seed: int, n_init: int, *, whole: bool, centres: Floats | None = None
+) -> Clusters:
+    """The best of `n_init` starts on a sample, or that from `centres`, after swaps; settled if it is the `whole`."""
     seeding = sampled(sample, max(_SEEDING, 64 * k), seed)
 
     def start(number: int) -> Clusters:
-        rng = stream(seed, f"kmeans {number}")
-        return lloyd(sample, plus_plus(seeding, k, rng), steps=STEPS if whole else _SHORT)
+        first = plus_plus(seeding, k, stream(seed, f"kmeans {number}")) if centres is None else centres
+        return lloyd(sample, first, steps=STEPS if whole else _SHORT)
 
     with one_pool():
-        found = swapped(sample, min(over(start, range(n_init)), key=_inertia), seed)
+        begun = over(start, range(n_init if centres is None else 1))
+        found = swapped(sample, min(begun, key=_inertia), seed)
     return lloyd(sample, found.centres) if whole else found
 
 
