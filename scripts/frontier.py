@@ -70,27 +70,29 @@ def linked(rows: Any, k: int, seed: int) -> Clusters:
 
 
 class Change:
-    """One change: settings of SelfDMAT, and what stands in the place of K-Means or of functions of the package."""
+    """One change: settings of SelfDMAT, what finds the first or the last groups, and what stands in for functions."""
 
     def __init__(
-        self, *, start: Callable[[Graph, Any, int, int], Clusters] | None = None, patches: Any = (), **settings
+        self,
+        *,
+        start: Callable[[Graph, Any, int, int], Clusters] | None = None,
+        last: Callable[[Any, int, int, Any], Any] | None = None,
+        patches: Any = (),
+        **settings,
     ):
-        self.start, self.patches, self.settings = start, dict(patches), settings
+        self.start, self.last, self.patches, self.settings = start, last, dict(patches), settings
 
     @contextmanager
     def made(self, graph: Graph) -> Iterator[None]:
-        patches = dict(self.patches)
-        if self.start is not None:
-            start = self.start
+        def found(rows: Any, k: int, *, seed: int, known: Any = None, **rest: Any) -> Any:
+            if known is None and self.start is not None:
+                return self.start(graph, rows, k, seed).labels
+            if known is not None and self.last is not None:
+                return self.last(rows, k, seed, known)
+            return found_groups(rows, k, seed=seed, known=known, **rest)
 
-            def first(rows: Any, k: int, *, seed: int, known: Any = None, **rest: Any) -> Any:
-                if known is not None:
-                    return found_groups(rows, k, seed=seed, known=known, **rest)
-                return start(graph, rows, k, seed).labels
-
-            patches["tuplet.models.selfdmat.found_groups"] = first
         with ExitStack() as stack:
-            for place, value in patches.items():
+            for place, value in (self.patches | {"tuplet.models.selfdmat.found_groups": found}).items():
                 stack.enter_context(patch(place, value))
             yield
 
@@ -117,6 +119,11 @@ CHANGES = {
     "groups: rotation to one-hot rows": Change(start=lambda graph, rows, k, seed: rotated(rows, k, seed)),
     "groups: average linkage of 3k small clusters": Change(start=lambda graph, rows, k, seed: linked(rows, k, seed)),
     "groups: K-Means or rotation, by modularity": Change(start=by_modularity),
+    "last groups: as the first ones are": Change(last=lambda rows, k, seed, known: known),
+    "last groups: from fifty starts": Change(
+        last=lambda rows, k, seed, known: found_groups(rows, k, seed=seed, n_init=50, device="cpu")
+    ),
+    "vectors: no column lowered": Change(patches={"tuplet.models._spectrum.Spectrum.lowered": lambda self, _: self}),
     "far filter .1": Change(far=0.1),
     "far filter .03": Change(far=0.03),
     "near filter .1": Change(near=0.1),

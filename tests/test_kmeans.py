@@ -112,6 +112,23 @@ def test_one_start_with_swaps_is_as_good_as_ten_without(monkeypatch: pytest.Monk
     assert few < 0.98 * kmeans(rows, 40, n_init=1, unit_rows=False).inertia
 
 
+@pytest.mark.parametrize("sample", [2**14, 300])
+def test_from_given_centres_it_goes_on_as_lloyd_does_and_swaps(monkeypatch: pytest.MonkeyPatch, sample: int) -> None:
+    rows = far_blobs(each=60)
+    best = np.array([rows[start] for start in np.cumsum([0, *([60, 180] * 5), 60])])
+    wanted = lloyd(rows, best).inertia
+    monkeypatch.setattr("tuplet.rows.starts._SAMPLE", sample)
+    monkeypatch.setattr("tuplet.rows.starts._SAMPLE_EACH", 0)
+    stuck = best.copy()
+    stuck[[0, 2]] = best[[1, 3]] + 0.1
+    swapped_from = kmeans(rows, 12, unit_rows=False, centres=stuck)
+    assert swapped_from.inertia == pytest.approx(wanted, rel=1e-4)
+    monkeypatch.setattr("tuplet.rows.starts._ROUNDS", 0)
+    assert kmeans(rows, 12, unit_rows=False, centres=best).inertia == pytest.approx(wanted, rel=1e-6)
+    left = kmeans(rows, 12, unit_rows=False, centres=stuck)  # the centres given, and no others
+    assert left.inertia == pytest.approx(lloyd(rows, stuck).inertia, rel=1e-3) and left.inertia > 2 * wanted
+
+
 def test_short_starts_on_a_sample_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = blobs(n=6000, k=8, d=6, spread=0.4)
     whole = kmeans(rows, 8)
