@@ -239,8 +239,7 @@ class GroupRows:
 
     def __getitem__(self, which: Any) -> Floats:
         found = self.spectrum.groups(np.asarray(self.projected[which]), self.columns)
-        if isinstance(which, slice):
-            forget_pages(self.projected)  # whoever reads on and on would hold all of a memory map
+        forget_pages(self.projected)  # whoever reads on and on, in order or not, would hold all of a memory map
         return found
 
 
