@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuplet._files import BLOCK, DAMAGE, file_of, read_header
+from tuplet._files import DAMAGE, file_of, read_header
 from tuplet._memory import forget_pages
 from tuplet._threads import over
 
 LARGE = 2**28  # bytes: what is smaller has the plain blake2b of all its bytes, as everything had in version 0.1
 CHUNK = 2**22  # bytes hashed at once by one thread
+_AT_ONCE = 2**20  # bytes that a thread holds of a file
 _SETTLED = 2 * 10**9  # nanoseconds since the last change; a second write within the clock's tick would not show
 _known: dict[Path, tuple[tuple[int, ...], bytes]] = {}  # of files that were read: their identity, `content_sum`
 Told = Callable[[int], None]
@@ -135,7 +136,7 @@ def _digest(piece: _Piece, told: Told | None = None) -> bytes:
     digest, left = hashlib.blake2b(digest_size=16), piece.stop - piece.start
     with piece.path.open("rb", buffering=0) as file:
         file.seek(piece.start)
-        while left > 0 and (block := file.read(min(left, BLOCK))):
+        while left > 0 and (block := file.read(min(left, _AT_ONCE))):
             digest.update(block)
             left -= len(block)
             if told is not None:

@@ -21,7 +21,7 @@ from tuplet._check import InputError
 from tuplet._memory import forget_pages
 from tuplet.graph import Graph
 
-_BLOCK = 2**22  # values looked at together
+_BLOCK = 2**19  # values looked at together
 _SETTLED = 2 * 10**9  # nanoseconds since the last change
 _good: dict[str, tuple[Any, ...]] = {}  # of each folder, the files that were found good
 
