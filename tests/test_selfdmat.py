@@ -17,7 +17,7 @@ from tuplet.filters.weights import ppr
 from tuplet.graph import Graph
 from tuplet.graph.synth import block_model
 from tuplet.metrics import accuracy
-from tuplet.models._agreement import Beliefs, agreed
+from tuplet.models._agreement import agreed, beliefs_of
 from tuplet.models._choose_k import Candidate, Choice
 from tuplet.models._edge_groups import EdgeGroups
 from tuplet.models._self_labels import confident, group_means, of_any_size
@@ -65,7 +65,7 @@ def test_labels_are_what_rows_and_edges_agree_on_and_what_the_vectors_have_learn
         model.near_.groups(near_rows, 64),
     )
     found = of_any_size(far, kmeans(far, 3, seed=0, n_init=2, unit_rows=False)).labels
-    proposed = agreed(graph, Beliefs.measured(found, 3, far), found)
+    proposed = agreed(graph, beliefs_of(found, 3, [far])(slice(None)), found)
     first = confident(far, proposed, group_means(far, proposed, 3), model.share)
     learned = learned_from(model, columns, first)
     joined = scale_rows(np.hstack([0.4 * far, 0.3 * learned, model.near_.detail(near_rows)]))
@@ -74,7 +74,7 @@ def test_labels_are_what_rows_and_edges_agree_on_and_what_the_vectors_have_learn
     start = of_any_size(principal, kmeans(principal, 3, seed=0, unit_rows=False, centres=so_far)).labels
 
     def last(*some: Any) -> Any:
-        return agreed(graph, Beliefs.measured(start, 3, *some), start)
+        return agreed(graph, beliefs_of(start, 3, some)(slice(None)), start, len(some))
 
     sources = [far, near, learned, principal]
     assert accuracy(model.labels_, last(*sources)) > 0.995  # rows are projected again: rounding may move a node
@@ -216,10 +216,10 @@ def test_bad_settings_are_named(bad: dict[str, Any], small_graph: Graph) -> None
         SelfDMAT(**{**QUICK, **bad}).fit(small_graph)
 
 
-def test_progress_names_both_phases(blocks: Graph) -> None:
+def test_progress_names_its_phases(blocks: Graph) -> None:
     seen: list[tuple[str, float]] = []
     SelfDMAT(**QUICK).fit(blocks, progress=lambda phase, share: seen.append((phase, share)))
-    assert {phase for phase, _ in seen} == {"filter", "train"} and all(0 <= share <= 1 for _, share in seen)
+    assert {phase for phase, _ in seen} == {"filter", "groups", "train"} and all(0 <= share <= 1 for _, share in seen)
 
 
 def test_confident_keeps_the_share_of_largest_margin() -> None:

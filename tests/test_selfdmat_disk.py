@@ -152,7 +152,7 @@ def test_a_disk_without_room_is_refused_before_any_work(
 def test_progress_grows_to_the_end(words: Graph) -> None:
     seen: dict[str, list[float]] = {}
     SelfDMAT(**QUICK, memory="4GB").fit(words, progress=lambda phase, part: seen.setdefault(phase, []).append(part))
-    assert list(seen) == ["features", "filter", "train", "vectors"]
+    assert list(seen) == ["features", "filter", "groups", "train", "vectors"]
     assert all(parts == sorted(parts) and parts[-1] == 1 for parts in seen.values())
 
 

@@ -14,6 +14,10 @@ from typing import Any, TypeAlias
 Progress: TypeAlias = Callable[[str, float], None]
 
 
+def silent(phase: str, part: float) -> None:
+    """The callback of whoever gave none."""
+
+
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[Progress | None]:
     """A callback `(phase, fraction)` that draws one bar a phase, with the time left; None if `quiet`.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tuplet._check import InputError, check_labels, parse_bytes
 from tuplet._files import new_folder, save_array, write_header
+from tuplet._progress import silent
 from tuplet.graph import Graph
 from tuplet.io._external_sort import Buckets, Dealer, RowWriter, make_keys, remove_bucket, sort_bucket
 from tuplet.io.folder import check_new_folder, open_graph, write_meta
@@ -56,7 +57,7 @@ def write_numbered(
     place = check_new_folder(out, overwrite=overwrite)
     if not 2 <= n < 2**31 - 1:
         raise InputError(f"The graph has {n} nodes. From 2 to {2**31 - 2} can be converted.")
-    tell = progress or (lambda phase, done: None)
+    tell = progress or silent
     with new_folder(place) as folder:
         _write_adjacency(folder, n, n_edges, pairs, parse_bytes(memory) // 2, tell)
         if rows is not None:

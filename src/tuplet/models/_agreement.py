@@ -11,63 +11,52 @@ say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuplet.graph import Graph
-from tuplet.models._self_labels import Gaussians
+from tuplet.models._self_labels import STILL, Gaussians
 from tuplet.models.contract import Rows
 from tuplet.rows.blocks import over_blocks, summed
 from tuplet.rows.lloyd import Labels
 
 _ROUNDS = 10  # at most
-_STILL = 10_000  # rounds end once at most one node in so many moves
 _EDGE = 2.0  # what an edge says counts this much beside what each kind of rows says
 _WIDEST = 2**10  # numbers that a row counts as when the rows are cut into blocks: none has few rows
 _UNSEEN = 0.01  # edges that every two groups are given beside those between them
 
 
-@dataclass(frozen=True, eq=False)
-class Beliefs:
-    """What rows say of k groups: the log likelihoods (n, k), made when a slice of the nodes is asked for.
+def beliefs_of(labels: Labels, k: int, sources: Sequence[Any]) -> Callable[[slice], Rows]:
+    """A function of a block of nodes: what rows say of k groups, the log likelihoods (b, k).
 
     They are the sum of what the Gaussians of each source say of its rows (n, d), arrays or memory maps.
     """
+    models = [(Gaussians.measured(rows, labels, k), rows) for rows in sources]
 
-    sources: Sequence[tuple[Gaussians, Any]]
+    def some(block: slice) -> Rows:
+        said: Rows = sum(model.beliefs(rows[block]) for model, rows in models)  # type: ignore[assignment]
+        return said.astype(np.float32)
 
-    @classmethod
-    def measured(cls, labels: Labels, k: int, *sources: Any) -> Beliefs:
-        """With the Gaussians of the k groups that `labels` (n,) make of the rows of each source."""
-        return cls([(Gaussians.measured(rows, labels, k), rows) for rows in sources])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        model, rows = self.sources[0]
-        return len(rows), len(model.centres)
-
-    def __getitem__(self, block: slice) -> Rows:
-        return sum(model.beliefs(rows[block]) for model, rows in self.sources).astype(np.float32)  # type: ignore
+    return some
 
 
-def agreed(graph: Graph, beliefs: Beliefs, labels: Labels) -> Labels:
+def agreed(graph: Graph, beliefs: Any, labels: Labels, kinds: int = 1) -> Labels:
     """`labels` (n,) after rounds in which each node takes the group that `beliefs` and its neighbours make likeliest.
 
-    What an edge says counts by its weight over the mean weight; an edge of a directed graph counts for both ends.
-    Without edges nothing changes.
+    `beliefs` (n, k), an array or a memory map, are what so many `kinds` of rows say. What an edge says counts by its
+    weight over the mean weight; an edge of a directed graph counts for both ends. Without edges nothing changes.
     """
     if not graph.n_stored:
         return labels
     edges = _both_ways(graph)
-    one, strength = _mean_weight(edges), _EDGE * len(beliefs.sources)
+    one, strength = _mean_weight(edges), _EDGE * kinds
     for _ in range(_ROUNDS):
         says = strength / one * _log_ratio(_between(edges, labels, beliefs.shape[1]) / one)
         moved = _likeliest(edges, beliefs, labels, says.astype(np.float32))
-        still = np.count_nonzero(moved != labels) <= len(labels) // _STILL
+        still = np.count_nonzero(moved != labels) <= len(labels) // STILL
         labels = moved
         if still:
             break
@@ -109,16 +98,16 @@ def _log_ratio(between: NDArray[np.float64]) -> NDArray[np.float64]:
     return ratio
 
 
-def _likeliest(edges: Graph, beliefs: Beliefs, labels: Labels, says: Rows) -> Labels:
+def _likeliest(edges: Graph, beliefs: Any, labels: Labels, says: Rows) -> Labels:
     """The likeliest group (n,) after the neighbours were heard; says[a] (k,) is what one in group a says."""
     from tuplet.kernels.votes import add_votes
 
     def some(block: slice) -> Labels:
-        heard = beliefs[block]
+        heard = np.array(beliefs[block])
         add_votes(block.start, block.stop, edges.indptr, edges.indices, edges.weights, labels, says, heard)
         found: Labels = heard.argmax(axis=1)
         return found
 
-    (n, k), maps = beliefs.shape, [edges.indices, *(rows for _, rows in beliefs.sources)]
+    (n, k), maps = beliefs.shape, [edges.indices, beliefs]
     width = max(k, min(k * edges.n_stored // n, _WIDEST))  # numbers that are added up for a row
     return np.concatenate([part for _, part in over_blocks(some, n, width, maps=maps)])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tuplet.graph import Graph
 from tuplet.metrics import modularity
-from tuplet.models._agreement import Beliefs, agreed
+from tuplet.models._agreement import agreed, beliefs_of
 from tuplet.models._choose_k import Choice
 from tuplet.models._self_labels import group_means, of_any_size
 from tuplet.models.contract import Rows
@@ -29,9 +30,17 @@ def found_groups(
     return of_any_size(rows, found).labels
 
 
-def agreed_groups(graph: Graph, labels: Labels, k: int, *sources: Rows) -> Labels:
-    """`labels` (n,) after rounds in which the rows of all `sources` and the edges have a say."""
-    return agreed(graph, Beliefs.measured(labels, k, *sources), labels)
+def agreed_groups(
+    graph: Graph, labels: Labels, k: int, *sources: Rows, held: Callable[[Callable[[slice], Rows], list[Rows]], Rows]
+) -> Labels:
+    """`labels` (n,) after rounds in which the rows of all `sources` and the edges have a say.
+
+    `held` makes what the sources say (n, k) by blocks of their rows, once for all rounds.
+    """
+    if not graph.n_stored:
+        return labels
+    rows = list(sources)
+    return agreed(graph, held(beliefs_of(labels, k, rows), rows), labels, len(rows))
 
 
 def alike(graph: Graph, labels: Labels) -> float | None:

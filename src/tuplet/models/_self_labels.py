@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tuplet.rows.blocks import over_blocks, summed
 from tuplet.rows.lloyd import Clusters, margins
 
+STILL = 10_000  # groups are settled once at most one node in so many moves
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
@@ -24,15 +26,17 @@ class Gaussians:
     @classmethod
     def measured(cls, rows: Any, labels: NDArray[np.int64], k: int) -> Gaussians:
         """Those of the rows (n, d) with the `labels` (n,)."""
-        (n, d), centres = rows.shape, group_means(rows, labels, k)
+        return cls.of_totals(_totals(rows, labels, k))
 
-        def own(block: slice) -> Any:
-            distances = _distances(rows[block], centres)
-            return np.take_along_axis(distances, labels[block, None], 1).sum(dtype=np.float64)
-
-        variance = float(summed(own, n, max(d, k), (), maps=[rows])) / int(n * d)
-        shares = np.maximum(np.bincount(labels, minlength=k), 1e-9) / n
-        return cls(centres, max(2 * variance, 1e-12), np.log(shares))
+    @classmethod
+    def of_totals(cls, totals: NDArray[np.float64]) -> Gaussians:
+        """Those of the `_totals` of some rows."""
+        sums, counts, squares = totals[:, :-2], totals[:, -2], float(totals[:, -1].sum())
+        centres = sums / np.maximum(counts, 1)[:, None]
+        within = squares - float((counts * np.square(centres).sum(axis=1)).sum())
+        shares = np.maximum(counts, 1e-9) / counts.sum()
+        doubled = max(2 * within / (counts.sum() * sums.shape[1]), 1e-12)
+        return cls(centres.astype(np.float32), doubled, np.log(shares))
 
     def beliefs(self, rows: Any) -> NDArray[Any]:
         """The log likelihood (b, k) of each group for rows (b, d), up to a number for each row."""
@@ -40,25 +44,53 @@ class Gaussians:
         return found
 
 
-def of_any_size(rows: NDArray[np.float32], found: Clusters, *, steps: int = 30) -> Clusters:
+def of_any_size(rows: Any, found: Clusters, *, steps: int = 30) -> Clusters:
     """Clusters that go on from those of K-Means, which prefers groups of one size, to groups of any size.
 
-    Each row goes to the likeliest of the clusters' `Gaussians`, which are then measured again, until no row moves.
+    Each row goes to the likeliest of the clusters' `Gaussians`, which are then measured again, until hardly a row
+    moves. A step reads the rows once.
     """
-    labels, k = found.labels, len(found.centres)
+    labels, k = found.labels.copy(), len(found.centres)
+    totals = _totals(rows, labels, k)
     for _ in range(steps):
-        moved = _likeliest(rows, Gaussians.measured(rows, labels, k))
-        if np.array_equal(moved, labels):
+        model = Gaussians.of_totals(totals)
+        before = labels.copy()
+        totals[:, :-1] += _moves(rows, before, labels, model)
+        if np.count_nonzero(labels != before) <= len(labels) // STILL:
             break
-        labels = moved
     return Clusters(labels, group_means(rows, labels, k))
 
 
-def _likeliest(rows: Any, model: Gaussians) -> NDArray[np.int64]:
-    """The likeliest group of each row (n,)."""
+def _totals(rows: Any, labels: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Of each group, in one row (k, d + 2): the sum of its rows, their number, and the sum of their squares."""
+    from tuplet.kernels.assign import move
+
+    n, d = rows.shape
+
+    def some(block: slice) -> NDArray[np.float64]:
+        part, own = np.ascontiguousarray(rows[block]), labels[block]
+        sums, counts = np.zeros((k, d)), np.zeros(k, np.int64)
+        move(part, np.full(len(part), -1), own, sums, counts)
+        squares = np.bincount(own, np.einsum("ij,ij->i", part, part), k)
+        return np.column_stack([sums, counts, squares])
+
+    return summed(some, n, max(d, k), (k, d + 2), maps=[rows])
+
+
+def _moves(rows: Any, before: NDArray[np.int64], labels: NDArray[np.int64], model: Gaussians) -> NDArray[np.float64]:
+    """Write the likeliest group of each row to `labels`; how the groups' sums and numbers change (k, d + 1)."""
+    from tuplet.kernels.assign import move
+
     (n, d), k = rows.shape, len(model.centres)
-    parts = over_blocks(lambda block: model.beliefs(rows[block]).argmax(axis=1), n, max(d, k), maps=[rows])
-    return np.concatenate([part for _, part in parts])
+
+    def some(block: slice) -> NDArray[np.float64]:
+        part = np.ascontiguousarray(rows[block])
+        labels[block] = model.beliefs(part).argmax(axis=1)
+        sums, counts = np.zeros((k, d)), np.zeros(k, np.int64)
+        move(part, before[block], labels[block], sums, counts)
+        return np.column_stack([sums, counts])
+
+    return summed(some, n, max(d, k), (k, d + 1), maps=[rows])
 
 
 def _distances(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tuplet._check import InputError, parse_bytes
 from tuplet._files import content_key, locked
+from tuplet._progress import silent
 from tuplet.graph import Graph
 from tuplet.models._cost import filtered_columns
 from tuplet.models._spectrum import Spectrum, has_negative, inverse, rarity, weighted_lengths
@@ -24,6 +25,7 @@ from tuplet.models._steps import Steps
 from tuplet.models.contract import Progress
 from tuplet.rows.blocks import written
 
+_STEPS = 2  # raised when the steps after the filters hold something else: older ones are then made anew
 _ELSEWHERE = ("memory", "cache", "device")  # parameters that do not decide the vectors
 
 
@@ -37,7 +39,7 @@ class Work:
 
     def features(self, graph: Graph, progress: Progress | None) -> tuple[bool, Any]:
         """Whether no feature is negative, and the weight of each column (f,): three passes over X."""
-        tell = progress or (lambda phase, part: None)
+        tell = progress or silent
         tell("features", 0.0)
         balance = not has_negative(graph.x)
         tell("features", 1 / 3)
@@ -102,7 +104,7 @@ class Work:
                 progress("vectors", part)
 
         found = self.rest.rows("vectors", lambda path: written(path, some, shape, width, maps=maps, tick=tick))
-        self.rest.drop("groups", "near-groups", "learned", "principal")
+        self.rest.drop("groups", "near-groups", "learned", "principal", "first-beliefs", "last-beliefs")
         return found
 
 
@@ -135,7 +137,7 @@ def work_of(
         _check_disk(folder, model.estimate(graph).disk)
         rows = Steps.opened(folder, key, resume=again)
         everything = {name: value for name, value in model.get_params().items() if name not in _ELSEWHERE}
-        rest = Steps.opened(base / "rest", f"{key} {sorted(everything.items())!r}", resume=resume)
+        rest = Steps.opened(base / "rest", f"{_STEPS} {key} {sorted(everything.items())!r}", resume=resume)
         yield Work(model, rows, rest)
 
 

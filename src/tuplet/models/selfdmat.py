@@ -21,6 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from tuplet._check import InputError, check_int, check_number
+from tuplet._progress import silent
 from tuplet._threads import one_pool
 from tuplet.engines import connected
 from tuplet.filters import GraphFilter
@@ -189,19 +190,24 @@ class SelfDMAT(NodeEstimator):
     def _learn(self, graph: Graph, config: TrainConfig, work: Work | None, progress: Progress | None) -> None:
         """Find groups, learn them, embed all nodes."""
         far_rows, near_rows = self._spectra(graph, work, progress)
+        tell = partial(progress or silent, "groups")
+        tell(0.0)
         self.n_clusters_ = self.n_clusters or self._chosen_k(graph, far_rows)
         k = self.n_clusters_
         self.near_ = self.near_.lowered(2 * k)
         groups = self._groups("groups", self.far_, far_rows, work)
         found = found_groups(groups, k, n_init=self.n_init, seed=self.seed, device=self.device)
         self.modularity_ = alike(graph, found)
-        proposed = agreed_groups(graph, found, k, groups)
+        tell(0.25)
+        proposed = agreed_groups(graph, found, k, groups, held=self._held_as("first-beliefs", work))
+        tell(0.5)
         first = confident(groups, proposed, group_means(groups, proposed, k), self.share)
         columns: Any = GroupRows(self.near_, near_rows, max(self.columns, _COLUMNS_A_GROUP * k))
         columns = columns[:] if work is None else columns
         config = replace(config, max_steps=self.max_steps or max(_STEPS, _STEPS_A_GROUP * k))
         self._train(columns, first, config, _half(progress, 0))
         self.labels_ = self._agreed(graph, proposed, groups, far_rows, near_rows, work)
+        tell(1.0)
         tell_empty(self.labels_, k)
         self._train(columns, self.labels_, config, _half(progress, 1))
         self.embedding_ = self._vectors(far_rows, near_rows, work, progress)
@@ -300,7 +306,12 @@ class SelfDMAT(NodeEstimator):
         found = found_groups(rows, k, seed=self.seed, device=self.device, known=proposed)
         near = self._groups("near-groups", self.near_, near_rows, work)
         own = self._made("learned", learned, layer_sizes(self.encoder_)[-1], [near_rows], work)
-        return agreed_groups(graph, found, k, groups, near, own, rows)
+        held = self._held_as("last-beliefs", work)
+        return agreed_groups(graph, found, k, groups, near, own, rows, held=held)
+
+    def _held_as(self, name: str, work: Work | None) -> Callable[[Callable[[slice], Rows], list[Rows]], Rows]:
+        """What keeps a number for each node and group; where there are files, one called `name`."""
+        return lambda some, sources: self._made(name, some, self.n_clusters_, sources, work)
 
     def _vectors(self, far_rows: Rows, near_rows: Rows, work: Work | None, progress: Progress | None) -> Rows:
         """The three parts side by side (n, d); in a file where there is one to work with."""
@@ -361,10 +372,10 @@ class SelfDMAT(NodeEstimator):
         return min(self._far_columns(), most), min(self.detail, most)
 
     def _kept_columns(self, graph: Graph) -> int:
-        """Columns of all files that are made of the rows of both spectra: groups, learned, principal, vectors."""
+        """Columns of all files made of the rows of both spectra: groups, beliefs, learned, principal, vectors."""
         k, learned, (far, near) = self.n_clusters or _FEW, self.layers[-1], self._widths(graph)
         width = min(2 * k, far) + learned + near
-        return min(2 * k, far) + min(2 * k, near) + learned + min(_PRINCIPAL_A_GROUP * k, width) + width
+        return 2 * k + min(2 * k, far) + min(2 * k, near) + learned + min(_PRINCIPAL_A_GROUP * k, width) + width
 
     def passes(self) -> tuple[Pass, ...]:
         """Both filters; the columns that are filtered are the spectrum's and those that measure lengths."""
