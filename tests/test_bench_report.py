@@ -16,6 +16,7 @@ from tuplet.bench.report import readme_table, report, update_ablations, update_r
 from tuplet.bench.report.figures import draw_figures, scale_stops
 from tuplet.bench.report.published import Number, find_published, read_published
 from tuplet.bench.report.readme import END, START
+from tuplet.bench.report.reasons import Reasons
 from tuplet.bench.report.sections import exponent
 from tuplet.bench.report.sensitivity import effects
 from tuplet.bench.report.statistics import cliques, critical_difference, mean_ranks, paired_verdict, verdict
@@ -362,6 +363,15 @@ def test_the_report_names_counts_shortfalls_reasons_and_failures(tmp_path: Path,
     assert "- Cora, DMAT-i: accuracy -3.37. Too few steps." in text
     assert "- Cora, GCA: MemoryError: needs 90 GB" in text
     assert "Commit: c0ffee" in text
+
+
+def test_a_released_fit_that_took_too_long_is_no_reason_for_a_tuned_one() -> None:
+    slow = row(method="GCA", spec="released:0", metrics={}, error="TimeoutError: stopped after 9 s")
+    reasons = Reasons(group_rows([slow, row(method="GCA", spec="tuned:0", metrics={"accuracy": 1.0})]))
+    assert reasons.of("one-setting", "links", "cora", "GCA").text == "as for block (d), clusters: stopped after 9 s"
+    tuned = reasons.of("tuned", "links", "cora", "GCA")
+    assert tuned.text.startswith("not run; a fit for clusters took") and not tuned.measured
+    assert reasons.of("tuned", "links", "acm", "GCA").text == "not run"
 
 
 def test_block_a_is_named_by_what_was_changed_and_one_method_has_one_table(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tuplet.bench.report.tables import Group
 from tuplet.models.registry import own_methods
 
 RIVALS = "released"  # the spec whose runs stand for a rival where another spec has none
+_SEARCHED = "tuned"  # whose settings are shorter ones: how long a released fit takes says nothing of theirs
 WHERE = {"clustering": "clusters", "classification": "classes", "links": "links", "convergence": "convergence"}
 SEEDS = {"convergence": 5}  # else ten
 
@@ -34,11 +35,12 @@ class Reasons:
         """The reason for a cell without a number: its own run's, that of a fit of the same method on the same graph,
         a note's, or that it was not run.
         """
-        for place in dict.fromkeys(((spec, task), (spec, "clustering"), (RIVALS, "clustering"))):
+        released = () if spec == _SEARCHED else ((RIVALS, "clustering"),)
+        for place in dict.fromkeys(((spec, task), (spec, "clustering"), *released)):
             group = self.groups.get((*place, dataset, method, usage))
             if group is not None and group.error and not group.runs:
                 return Reason(short_reason(group.error), _behind(place, (spec, task)) + _plain(group.error))
-        for place in ((spec, "clustering"), (RIVALS, "clustering")):
+        for place in ((spec, "clustering"), *released):
             group = self.groups.get((*place, dataset, method, usage))
             if group is not None and group.runs:
                 return Reason("not run", f"not run; {_cost(group)}", measured=False)
