@@ -4,8 +4,9 @@
 
 For each graph and seed one fit for clusters and the probe, and on the graphs of the paper one on the training graph
 of a split for links; then every variant of the vectors is made of the same rows. A variant: lengths of groups and
-learned part (the detail has 1), and how many of the widest columns of the detail are lowered to the next one, in
-groups. Graphs of scripts/validation_graphs.py have K-Means alone. docs/LOG.md has what was found.
+learned part (the detail has 1), how many of the widest columns of the detail are lowered to the next one, in groups,
+and how far: 1 is all of the way, by logarithms. Graphs of scripts/validation_graphs.py have K-Means alone.
+docs/LOG.md has what was found.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from tuplet.metrics import accuracy
 from tuplet.models.selfdmat import SelfDMAT
 from tuplet.rows.kmeans import kmeans
 
-VARIANTS = [(0.4, 0.3, columns) for columns in (0, 1, 2, 4)]
+VARIANTS = [(0.4, 0.3, columns, 1.0) for columns in (0, 1, 2, 4)]
+VARIANTS += [(0.4, 0.3, 2, power) for power in (0.5, 0.75)]
 VARIANTS += [
-    (groups, learned, 2) for groups, learned in ((0.45, 0.45), (0.35, 0.35), (0.3, 0.4), (0.4, 0.2), (0.5, 0.3))
+    (groups, learned, 2, 1.0) for groups, learned in ((0.45, 0.45), (0.35, 0.35), (0.3, 0.4), (0.4, 0.2), (0.5, 0.3))
 ]
 
 
@@ -41,10 +43,12 @@ class Kept(SelfDMAT):
         self.rows = far_rows, near_rows
         return super()._vectors(far_rows, near_rows, work, progress)
 
-    def variant(self, groups: float, learned: float, columns: int) -> Any:
-        """The vectors with these lengths, and so many columns a group lowered."""
+    def variant(self, groups: float, learned: float, columns: int, power: float) -> Any:
+        """The vectors with these lengths, and so many columns a group lowered, so far."""
         near = replace(self.near_, level=float(self.near_.spread.max()))
         near = near.lowered(columns * self.n_clusters_) if columns else near
+        over = np.maximum(near.spread / near.level, 1)
+        near = replace(near, spread=(near.spread * over ** (power - 1)).astype(np.float32))
         return replace(self._parts(), near=near, lengths=(groups, learned, 1.0)).joined(*self.rows)
 
 
@@ -76,7 +80,7 @@ def rows_of(graph: Graph, seed: int, *, probe: bool) -> Any:
     hidden = Kept(k, seed=seed).fit(split.graph.with_(y=None)) if probe else None
     for variant in VARIANTS:
         z = model.variant(*variant)
-        row: dict[str, Any] = dict(zip(("groups", "learned", "lowered"), variant))
+        row: dict[str, Any] = dict(zip(("groups", "learned", "lowered", "power"), variant))
         row["labels"] = 100 * float(accuracy(graph.y, model.labels_))
         row["kmeans"] = 100 * float(accuracy(graph.y, kmeans(z, k, seed=seed).labels))
         if hidden is not None:
