@@ -34,14 +34,16 @@ def start_on(
     sample: Floats, k: int, seed: int, n_init: int, *, whole: bool, centres: Floats | None = None
 ) -> Clusters:
     """The best of `n_init` starts on a sample, or that from `centres`, after swaps; settled if it is the `whole`."""
-    seeding = sampled(sample, max(_SEEDING, 64 * k), seed)
 
-    def start(number: int) -> Clusters:
-        first = plus_plus(seeding, k, stream(seed, f"kmeans {number}")) if centres is None else centres
+    def settled(first: Floats) -> Clusters:
         return lloyd(sample, first, steps=STEPS if whole else _SHORT)
 
+    def drawn() -> list[Clusters]:
+        seeding = sampled(sample, max(_SEEDING, 64 * k), seed)
+        return over(lambda i: settled(plus_plus(seeding, k, stream(seed, f"kmeans {i}"))), range(n_init))
+
     with one_pool():
-        begun = over(start, range(n_init if centres is None else 1))
+        begun = drawn() if centres is None else [settled(centres)]
         found = swapped(sample, min(begun, key=_inertia), seed)
     return lloyd(sample, found.centres) if whole else found
 
