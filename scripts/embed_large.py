@@ -14,11 +14,13 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -58,21 +60,28 @@ def feature_block(start: int, n: int, centres: np.ndarray) -> np.ndarray:
     return (0.2 * centres[rows * CLASSES // n] + noise).astype(np.float16)
 
 
-def embed(words: list[str], kill: float) -> tuple[float, int]:
-    """Seconds and exit status of the command, killed and resumed once where `kill` says so."""
+def embed(words: list[str], kill: float) -> tuple[float, int, int]:
+    """Seconds, exit status and peak bytes of the command, killed and resumed once where `kill` says so."""
     begun = time.monotonic()
-    if kill:
-        child = subprocess.Popen(words)
-        try:
-            code = child.wait(kill)  # it was faster
-            return time.monotonic() - begun, code
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            print(f"killed after {kill:.0f} s", file=sys.stderr, flush=True)
-            words = [*words, "--resume"]
-    code = subprocess.run(words, check=False).returncode
-    return time.monotonic() - begun, code
+    code, peak = ended(words, kill)
+    if kill and code == -signal.SIGKILL:
+        print(f"killed after {kill:.0f} s", file=sys.stderr, flush=True)
+        code, again = ended([*words, "--resume"])
+        peak = max(peak, again)
+    return time.monotonic() - begun, code, peak
+
+
+def ended(words: list[str], kill: float = 0) -> tuple[int, int]:
+    """Exit status of one process, and its peak of resident bytes. It starts as a copy of this one, which is small."""
+    child = subprocess.Popen(words)
+    timer = threading.Timer(kill or threading.TIMEOUT_MAX, child.kill)
+    timer.start()
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+    finally:
+        timer.cancel()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, usage.ru_maxrss * 1024
 
 
 def content(folder: Path) -> str:
@@ -96,14 +105,20 @@ def main() -> None:
     options = parser.parse_args()
     n, place = int(options.nodes), options.folder / f"{options.nodes:g}x{options.features}"
     begun = time.monotonic()
-    make_store(place / "store", n, options.features, options.edges)
+    maker = get_context("spawn").Process(
+        target=make_store, args=(place / "store", n, options.features, options.edges)
+    )
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+        sys.exit(maker.exitcode)
     made = time.monotonic() - begun
     words = [sys.executable, "-m", "tuplet.cli", "embed", str(place / "store"), "-o", f"{place / 'vectors'}/"]
     words += ["-k", str(options.clusters), "--dtype", "float16", "--device", options.device]
     words += ["--memory", options.memory, "--checkpoint", str(place / "steps")] if options.memory else []
     for left in ("steps", "vectors"):  # of an earlier run with --keep
         shutil.rmtree(place / left, ignore_errors=True)
-    seconds, code = embed(words, options.kill)
+    seconds, code, peak = embed(words, options.kill)
     row = {
         "nodes": n,
         "features": options.features,
@@ -111,7 +126,7 @@ def main() -> None:
         "memory": options.memory,
         "made_s": round(made, 1),
         "embed_s": round(seconds, 1),
-        "peak_gb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9, 3),
+        "peak_gb": round(peak / 1e9, 3),
         "exit": code,
         "threads": len(os.sched_getaffinity(0)),
         "vectors": content(place / "vectors") if code == 0 else None,
