@@ -58,7 +58,7 @@ def of_any_size(rows: Any, found: Clusters, *, steps: int = 30) -> Clusters:
         totals[:, :-1] += _moves(rows, before, labels, model)
         if np.count_nonzero(labels != before) <= len(labels) // STILL:
             break
-    return Clusters(labels, group_means(rows, labels, k))
+    return Clusters(labels, Gaussians.of_totals(totals).centres)
 
 
 def _totals(rows: Any, labels: NDArray[np.int64], k: int) -> NDArray[np.float64]:
